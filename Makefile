@@ -1,0 +1,73 @@
+# What a person types here: make run, make test. Both set up .venv by themselves.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+# Two pips in one .venv would race under make -j.
+.NOTPARALLEL:
+.PHONY: help install test lint bench run clean
+
+help:
+	@echo "make run      sample a small demo and leave its picture in report/"
+	@echo "make test     run the tests            (make test ARGS='-k recipe' for some of them)"
+	@echo "make lint     style, types, layers"
+	@echo "make bench    benchmarks against peers, ratios on stdout"
+	@echo "make install  the package alone, in $(VENV)"
+	@echo "make clean    delete caches and outputs, keep $(VENV)"
+
+install: $(VENV)/.package
+
+# Two workers on two cores, one thread each. XLA sizes its thread pool by NPROC: on JAX 0.10.2 a large matrix product used
+# 1.8 cores without it and 1.0 with it, while --xla_cpu_multi_thread_eigen=false left it at 1.9.
+test: export JAX_PLATFORMS := cpu
+test: export NPROC := 1
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
+test: export MPLBACKEND := Agg
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+bench: export JAX_PLATFORMS := cpu
+bench: $(VENV)/.bench
+	@set -e; for script in benchmarks/[!_]*.py; do \
+	    test -e "$$script" || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }; \
+	    echo "== $$script"; $(BIN)/python "$$script"; \
+	done
+
+run: $(VENV)/.package
+	$(BIN)/ergodica demo --out report
+
+clean:
+	rm -rf report build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Stamps, newer than the pyproject.toml they were installed from.
+$(VENV)/.package: pyproject.toml | $(BIN)/pip
+	@echo "Installing ergodica in $(VENV) (JAX is large: a minute or two the first time) ..."
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+	@echo "Installing ergodica and its development tools in $(VENV) (a minute or two the first time) ..."
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/pip
+	@echo "Installing ergodica and the peers it is measured against in $(VENV) ..."
+	@$(PIP) -e '.[bench]'
+	@touch $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "make: $(PYTHON) is not Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,232 @@
+"""Energies of the auxiliary slots: g in H = U + g, with the law exp(-g/T) drawn exactly."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ergodica import tree
+from ergodica.errors import InputError
+from ergodica.fields import Constant, as_number
+from ergodica.operators import Operator, apply_scaled, entrywise, is_entrywise, root
+from ergodica.phase import Point, View
+from ergodica.tree import Layout
+
+
+class AuxiliaryEnergy(eqx.Module):
+    """The energy of one auxiliary slot; it may read the position and the slots before it."""
+
+    @abstractmethod
+    def value(self, point: Point, name: str) -> Array:
+        """g at this point."""
+
+    @abstractmethod
+    def gradient(self, point: Point, name: str) -> dict[str, PyTree]:
+        """dg/dz by slot; a slot that is absent has no gradient here."""
+
+    @abstractmethod
+    def draw(self, key: Array, point: Point, name: str) -> PyTree:
+        """An exact draw of the slot from exp(-g/T) given the slots before it: its shape is the slot's shape."""
+
+
+class Gaussian(AuxiliaryEnergy):
+    """r^T M^-1 r / 2, the slot shaped like the position; drawn from N(0, T M).
+
+    Args:
+        mass: M, a scalar, a vector shaped like the position, or a dense matrix.
+    """
+
+    mass: Constant
+    inverse_mass: Constant
+
+    def __init__(self, mass: Any = 1.0):
+        self.mass = Constant(mass)
+        _refuse_negative("eg.Gaussian: mass", self.mass, strict=True)
+        inverse = _inverse(self.mass.entries) if self.mass.root_entries is not None else None
+        # a 2-D square array is a matrix or a diagonal for a 2-D slot; which one is known once the slot is
+        self.inverse_mass = self.mass if inverse is None else Constant(inverse)
+
+    def mass_operator(self, layout: Layout) -> Operator:
+        return self.mass.operator(self.mass.entries, layout, layout)
+
+    def inverse_operator(self, layout: Layout) -> Operator:
+        mass = self.mass_operator(layout)
+        if is_entrywise(mass):
+            return entrywise(lambda m: 1 / m, mass)
+        return self.inverse_mass.operator(self.inverse_mass.entries, layout, layout)
+
+    def velocity(self, momentum: PyTree) -> PyTree:
+        """M^-1 r."""
+        return self.inverse_operator(Layout.of(momentum)).apply(momentum)
+
+    def value(self, point, name):
+        momentum = point.slot(name)
+        return tree.dot(momentum, self.velocity(momentum)) / 2
+
+    def gradient(self, point, name):
+        return {name: self.velocity(point.slot(name))}
+
+    def draw(self, key, point, name):
+        position = point.slot("position")
+        normal = tree.normal_like(key, position)
+        return apply_scaled(root(self.mass_operator(Layout.of(position))), jnp.sqrt(point.temperature), normal)
+
+
+class Thermostat(AuxiliaryEnergy):
+    """(d/2) (xi - center)^2 with d the number of entries of the position (ERRATA.md: not 1/(2d) as printed).
+
+    Args:
+        center: A, the thermostat's mean.
+        per_coordinate: one thermostat for each coordinate, (1/2) sum_i (xi_i - center)^2, shaped like the position.
+    """
+
+    center: Array
+    per_coordinate: bool = eqx.field(static=True)
+
+    def __init__(self, center: Any = 1.0, per_coordinate: bool = False):
+        self.center = as_number(center)
+        if self.center.ndim:
+            raise InputError(f"eg.Thermostat: center must be a number, got an array of shape {self.center.shape}")
+        self.per_coordinate = per_coordinate
+
+    def _weight(self, point: Point) -> int:
+        return 1 if self.per_coordinate else tree.size(point.slot("position"))
+
+    def _excess(self, point: Point, name: str) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf - tree.cast(self.center, leaf), point.slot(name))
+
+    def value(self, point, name):
+        excess = self._excess(point, name)
+        return tree.dot(excess, excess) * (self._weight(point) / 2)
+
+    def gradient(self, point, name):
+        return {name: tree.scale(self._weight(point), self._excess(point, name))}
+
+    def draw(self, key, point, name):
+        position = point.slot("position")
+        like = position if self.per_coordinate else jax.ShapeDtypeStruct((), tree.common_dtype(position))
+        spread = jnp.sqrt(point.temperature / self._weight(point))
+        return jax.tree.map(
+            lambda leaf: tree.cast(self.center, leaf) + tree.cast(spread, leaf) * leaf, tree.normal_like(key, like)
+        )
+
+
+class Relativistic(AuxiliaryEnergy):
+    """sum_i m c^2 sqrt(r_i^2 / (m c)^2 + 1): no coordinate moves faster than c (Lu et al., 2017).
+
+    Args:
+        mass: m, a positive number.
+        speed: c, a positive number.
+    """
+
+    mass: Array
+    speed: Array
+
+    def __init__(self, mass: Any = 1.0, speed: Any = 1.0):
+        for name, number in (("mass", mass), ("speed", speed)):
+            _refuse_negative(f"eg.Relativistic: {name}", Constant(number), strict=True)
+        self.mass, self.speed = as_number(mass), as_number(speed)
+
+    def _rapidity(self, leaf: Array) -> Array:
+        return leaf / tree.cast(self.mass * self.speed, leaf)
+
+    def value(self, point, name):
+        rest = self.mass * self.speed**2
+        energies = jax.tree.map(
+            lambda r: tree.cast(rest, r) * jnp.sqrt(self._rapidity(r) ** 2 + 1), point.slot(name)
+        )
+        return tree.dot(energies, tree.ones_like(energies))
+
+    def gradient(self, point, name):
+        return {
+            name: jax.tree.map(
+                lambda r: r / (tree.cast(self.mass, r) * jnp.sqrt(self._rapidity(r) ** 2 + 1)), point.slot(name)
+            )
+        }
+
+    def draw(self, key, point, name):
+        leaves, treedef = jax.tree.flatten(point.slot("position"))
+        keys = jax.random.split(key, len(leaves))
+        coldness = self.mass * self.speed**2 / point.temperature
+        drawn = [
+            tree.cast(self.mass * self.speed, leaf) * hyperbolic(k, tree.cast(coldness, leaf), leaf.shape, leaf.dtype)
+            for k, leaf in zip(keys, leaves, strict=True)
+        ]
+        return jax.tree.unflatten(treedef, drawn)
+
+
+def hyperbolic(key: Array, b: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Exact draws of x with density exp(-b sqrt(1 + x^2)), by rejection, accepted two times in three or more.
+
+    With e = sqrt(1 + x^2) - 1 the density is e^-1/2 exp(-b e) (1 + e) / sqrt(2 + e), and
+    (1 + e)^2 <= (2 + e) (1/sqrt 2 + sqrt e)^2, so e^-1/2 exp(-b e) (1/sqrt 2 + sqrt e), a mixture of
+    Gamma(1/2, b) and Gamma(1, b) with weights sqrt(pi / (2 b)) and 1/b, lies above it everywhere.
+    """
+    narrow = jnp.sqrt(jnp.pi / (2 * b))
+    share = narrow / (narrow + 1 / b)
+
+    def propose(carry):
+        key, e, done = carry
+        key, k_kind, k_normal, k_exp, k_accept = jax.random.split(key, 5)
+        is_narrow = jax.random.uniform(k_kind, shape, dtype) < share
+        half = jax.random.normal(k_normal, shape, dtype) ** 2 / 2  # Gamma(1/2, 1)
+        candidate = jnp.where(is_narrow, half, jax.random.exponential(k_exp, shape, dtype)) / b
+        chance = (1 + candidate) / jnp.sqrt(2 + candidate) / (jnp.sqrt(0.5).astype(dtype) + jnp.sqrt(candidate))
+        accepted = jax.random.uniform(k_accept, shape, dtype) < chance
+        return key, jnp.where(done, e, candidate), done | accepted
+
+    key, k_sign = jax.random.split(key)
+    start = (key, jnp.zeros(shape, dtype), jnp.zeros(shape, bool))
+    _, e, _ = jax.lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)
+    return jax.random.rademacher(k_sign, shape, dtype) * jnp.sqrt(e * (e + 2))
+
+
+class Energy(AuxiliaryEnergy):
+    """Any energy of one's own. The integral of exp(-g/T) over the slot must not depend on the position.
+
+    Args:
+        fn: g(z), a scalar function of the phase; it may read `z.temperature` (a log-determinant inside g must be
+            scaled by it).
+        draw: draw(key, z), an exact draw of the slot from exp(-g/T) with T = `z.temperature`, given the slots
+            before it.
+    """
+
+    fn: Callable[[View], Array]
+    draw_fn: Callable[[Array, View], PyTree]
+
+    def __init__(self, fn: Callable[[View], Array], draw: Callable[[Array, View], PyTree]):
+        self.fn, self.draw_fn = fn, draw
+
+    def value(self, point, name):
+        return jnp.asarray(self.fn(point.view()))
+
+    def gradient(self, point, name):
+        noted: set[str] = set()
+        jax.eval_shape(lambda phase: self.fn(Point(phase, None, None, point.temperature).view(noted)), point.phase)
+        if "potential" in noted:
+            raise InputError("an energy must not read z.potential: H = U + g, and g is a function of the phase alone")
+        slots = {slot: point.slot(slot) for slot in point.phase._fields if slot in noted}
+        return jax.grad(lambda slots: self.fn(point.view(**slots)))(slots)
+
+    def draw(self, key, point, name):
+        return self.draw_fn(key, point.view())
+
+
+def _inverse(entries: PyTree) -> Array:
+    (matrix,) = jax.tree.leaves(entries)
+    inverse = jnp.linalg.inv(jnp.asarray(matrix))
+    return (inverse + inverse.T) / 2
+
+
+def _refuse_negative(what: str, constant: Constant, strict: bool) -> None:
+    """Refuse negative (strict: or zero) scalars and vectors; matrices are looked at in `recipe.init`."""
+    for leaf in jax.tree.leaves(constant.entries):
+        if isinstance(leaf, jax.core.Tracer) or (leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]):
+            continue
+        least = leaf.min()
+        if not (least > 0 if strict else least >= 0):
+            raise InputError(f"{what} must be {'positive' if strict else 'at least 0'}, got {float(least):g}")

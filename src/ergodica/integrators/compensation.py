@@ -1,0 +1,99 @@
+"""The noise a step injects, less what the stochastic gradient already brings: N(0, S - F V F^T).
+
+For Euler S = 2 eps T D and F = eps (D + Q)[:, position], so that S - F V F^T = eps (2 T D - eps B) (paper, Eq. 8, with
+the temperature of DESIGN.md section 1); the splittings have an S and an F of their own. Where the difference is not
+PSD it is cut at zero and the cut is counted.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ergodica import tree
+from ergodica.errors import InputError
+from ergodica.operators import DenseOperator, Operator, entrywise, is_entrywise, product, root, row_layout
+from ergodica.tree import Layout
+
+JOINT_LIMIT = 1_000  # numbers up to which noise that enters several slots is compensated jointly, as one matrix
+
+
+class Compensation(NamedTuple):
+    """What compensating for gradient noise met: directions cut at zero, and the largest step without a cut."""
+
+    cuts: Array
+    largest_step: Array
+
+
+def nothing(dtype: Any) -> Compensation:
+    return Compensation(jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, dtype))
+
+
+def inject(variance: Operator, through: Operator, noise: Operator, normal: PyTree) -> tuple[PyTree, Array]:
+    """N(0, S - F V F^T) from standard normals, cut at zero, and the number of directions cut."""
+    if is_entrywise(variance, through, noise):
+        left = entrywise(lambda s, f, v: s - f * f * v, variance, through, noise)
+        spread = entrywise(lambda x: jnp.sqrt(jnp.maximum(x, 0)), left)
+        return spread.apply(normal), _count(entrywise(lambda x: x < 0, left))
+    gradient_part = product(product(through, noise), through.transpose())
+    layout = row_layout(through)
+    spread, cuts = cut_root(variance.to_dense() - gradient_part.to_dense())
+    return DenseOperator(spread, layout, layout).apply(normal), cuts
+
+
+def cut_root(matrix: Array) -> tuple[Array, Array]:
+    """The root of a symmetric matrix with its negative eigenvalues cut at zero, and how many there were."""
+    values, vectors = jnp.linalg.eigh(matrix)
+    rounding = 10 * len(matrix) * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(values))
+    spread = vectors * jnp.sqrt(jnp.maximum(values, 0))[None, :]
+    return spread @ vectors.T, jnp.sum(values < -rounding, dtype=jnp.int32)
+
+
+def _count(flags: Operator) -> Array:
+    value = flags.value  # pyright: ignore[reportAttributeAccessIssue]
+    layout = row_layout(flags)
+    counts = [
+        jnp.sum(flag, dtype=jnp.int32) * (layout.size if flag.ndim == 0 and not layout.is_scalar else 1)
+        for flag in jax.tree.leaves(value)
+    ]
+    return sum(counts[1:], start=counts[0])
+
+
+def largest_step(diffusion: Operator, through: Operator, noise: Operator, temperature: Any) -> Array:
+    """2 T / lambda_max(D^+1/2 B D^+1/2), and 0 where B = F V F^T leaves the range of D."""
+    if is_entrywise(diffusion, through, noise):
+
+        def entry(d, f, v):
+            b = f * f * v
+            ratio = 2 * d / jnp.where(b > 0, b, jnp.ones_like(b))
+            return jnp.min(jnp.where(b > 0, ratio, jnp.inf))
+
+        steps = entrywise(entry, diffusion, through, noise).value  # pyright: ignore[reportAttributeAccessIssue]
+        least = jnp.min(jnp.stack([jnp.asarray(x, row_layout(through).dtype) for x in jax.tree.leaves(steps)]))
+        return tree.cast(temperature, least) * least
+    b = product(product(through, noise), through.transpose()).to_dense()
+    return largest_step_dense(diffusion.to_dense(), b, temperature)
+
+
+def largest_step_dense(d: Array, b: Array, temperature: Any) -> Array:
+    values, vectors = jnp.linalg.eigh(d)
+    rounding = 10 * len(d) * jnp.finfo(d.dtype).eps
+    inside = values > rounding * jnp.max(jnp.abs(values))
+    inner = vectors.T @ b @ vectors
+    weight = jnp.where(inside, 1 / jnp.sqrt(jnp.where(inside, values, jnp.ones_like(values))), 0)
+    top = jnp.max(jnp.linalg.eigvalsh(weight[:, None] * inner * weight[None, :]))
+    leaves_range = jnp.any(~inside & (jnp.diagonal(inner) > rounding * jnp.trace(b)))
+    step = jnp.where(top > 0, 2 * tree.cast(temperature, d) / top, jnp.inf)
+    return jnp.where(leaves_range, jnp.zeros_like(step), step)
+
+
+def joint_layout(parts: dict[str, PyTree]) -> Layout:
+    """The layout of several slots taken as one, where gradient noise enters more than one of them."""
+    layout = Layout.of(parts)
+    if layout.size > JOINT_LIMIT:
+        raise InputError(
+            f"gradient noise enters the slots {', '.join(parts)} together, {layout.size} numbers: compensating for it "
+            f"needs one dense matrix, which is done up to {JOINT_LIMIT}; run with gradient_noise=None and smaller steps"
+        )
+    return layout

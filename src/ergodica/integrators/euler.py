@@ -1,0 +1,118 @@
+"""Euler's step, as in the paper: z + eps [-(D + Q) grad H + T Gamma] + N(0, eps (2 T D - eps B)). Order 1."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ergodica import tree
+from ergodica.integrators import compensation
+from ergodica.integrators.base import Integrator
+from ergodica.integrators.compensation import Compensation
+from ergodica.integrators.reflection import inverse_mass_of, reflect
+from ergodica.operators import Operator, apply_scaled, plus, root, scaled
+from ergodica.phase import Phase
+from ergodica.recipe import Recipe, add_terms, mean_operators
+
+
+class Euler(Integrator):
+    """Euler-Maruyama for any recipe with D > 0 somewhere (paper, Eqs. 7 and 8; ERRATA.md for the sign of Gamma)."""
+
+    def refusal(self, recipe, phase):
+        if recipe.diffusion:
+            return None
+        return (
+            "Euler with D = 0 has no stationary law: its energy grows at every step. Give the recipe a diffusion "
+            "(eg.sghmc), or use eg.Leapfrog, which corrects the error by a Metropolis test"
+        )
+
+    def draw(self, recipe, phase, key, setting):
+        return draw_normals(recipe, phase, key)
+
+    def probe(self, recipe, phase, draws, setting):
+        return phase
+
+    def finish(self, recipe, phase, evaluations, draws, setting, noise):
+        step_size, temperature, domain, _ = setting
+        points = [recipe.point(phase, e, temperature) for e in evaluations]
+        diffusion = mean_operators([recipe.diffusion_at(p) for p in points])
+        moves = recipe.moves(phase, evaluations, temperature, step_size, draws.get("probe"))
+        increments, met = _noise(recipe, points, diffusion, draws, setting, noise)
+        new = {
+            slot: add_terms(value, [*moves[slot], (1, increments.get(slot))]) for slot, value in phase._asdict().items()
+        }
+        return _reflected(recipe, phase._replace(**new), points, diffusion, domain), met
+
+
+def draw_normals(recipe: Recipe, phase: Phase, key: Array) -> dict[str, Any]:
+    """Standard normals for every slot with noise, and a key for the correction where it is probed."""
+    names = list(recipe.diffusion) + (["probe"] if recipe.is_probed(phase) else [])
+    keys = [key] if len(names) == 1 else list(jax.random.split(key, len(names)))
+    return {
+        name: k if name == "probe" else tree.normal_like(k, getattr(phase, name))
+        for name, k in zip(names, keys, strict=True)
+    }
+
+
+def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, PyTree], Compensation]:
+    """The injected noise by slot: N(0, eps (2 T D - eps B))."""
+    step_size, temperature, *_ = setting
+    spread = jnp.sqrt(2 * step_size * temperature)
+    dtype = tree.common_dtype(points[0].slot("position"))
+    if noise is None:
+        return {s: apply_scaled(root(d), spread, draws[s]) for s, d in diffusion.items()}, compensation.nothing(dtype)
+    through = _through(recipe, points, diffusion)
+    covered = {slot: column for slot, column in through.items() if slot in diffusion}
+    plain = {s: apply_scaled(root(d), spread, draws[s]) for s, d in diffusion.items() if s not in covered}
+    if len(covered) == 1:
+        ((slot, column),) = covered.items()
+        d, time = diffusion[slot], jnp.asarray(step_size, dtype)
+        variance = scaled(2 * step_size * temperature, d)
+        increment, cuts = compensation.inject(variance, scaled(time, column), noise, draws[slot])
+        met = Compensation(cuts, compensation.largest_step(d, column, noise, temperature))
+        plain = {**plain, slot: increment}
+    elif covered:
+        joint, met = _joint_noise(points[0], diffusion, covered, draws, setting, noise)
+        plain = {**plain, **joint}
+    else:
+        met = compensation.nothing(dtype)
+    # a slot with gradient noise and no D has nothing to subtract it from: no step is small enough
+    bare = sum(tree.size(points[0].slot(slot)) for slot in through if slot not in covered)
+    return plain, Compensation(met.cuts + bare, jnp.zeros((), dtype)) if bare else met
+
+
+def _through(recipe, points, diffusion) -> dict[str, Operator]:
+    """(D + Q)[:, position]: the slots that gradient noise enters, and how."""
+    curl = mean_operators([recipe.curl_at(p) for p in points])
+    columns = {slot: recipe.curl_block(curl, slot, "position") for slot in recipe.slots}
+    if "position" in diffusion:
+        columns["position"] = plus(diffusion["position"], columns["position"])
+    return {slot: column for slot, column in columns.items() if column is not None}
+
+
+def _joint_noise(point, diffusion, through, draws, setting, noise):
+    """Gradient noise that enters several slots is correlated between them: one matrix over all of them."""
+    step_size, temperature, *_ = setting
+    parts = {slot: point.slot(slot) for slot in sorted(through)}
+    layout = compensation.joint_layout(parts)
+    d = jax.scipy.linalg.block_diag(*(diffusion[s].to_dense() for s in parts))
+    column = jnp.concatenate([through[s].to_dense() for s in parts])
+    b = column @ noise.to_dense() @ column.T
+    step, heat = (jnp.asarray(x, d.dtype) for x in (step_size, temperature))
+    spread, cuts = compensation.cut_root(2 * step * heat * d - step**2 * b)
+    normal = layout.ravel({s: draws[s] for s in parts})
+    return layout.unravel(spread @ normal), Compensation(cuts, compensation.largest_step_dense(d, b, temperature))
+
+
+def _reflected(recipe, phase, points, diffusion, domain) -> Phase:
+    if domain is None:
+        return phase
+    if not recipe.momenta:
+        position, _ = reflect(domain, phase.position, diffusion=diffusion.get("position"))
+        return phase._replace(position=position)
+    (momentum,) = recipe.momenta
+    curl = recipe.curl_block(mean_operators([recipe.curl_at(p) for p in points]), momentum, "position")
+    inverse_mass = inverse_mass_of(recipe, phase)
+    position, turned = reflect(domain, phase.position, getattr(phase, momentum), curl, inverse_mass)
+    return phase._replace(position=position, **{momentum: turned})

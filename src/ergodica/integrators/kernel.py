@@ -1,0 +1,166 @@
+"""One step of a chain: target, recipe, integrator and gradient noise put together."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ergodica import structure
+from ergodica.energy import Gaussian
+from ergodica.errors import InputError
+from ergodica.gradients import GradientNoise, as_gradient_noise
+from ergodica.integrators.base import Integrator, Setting
+from ergodica.integrators.euler import Euler
+from ergodica.integrators.leapfrog import Leapfrog
+from ergodica.integrators.reflection import check_reflection
+from ergodica.integrators.resampling import Resampled
+from ergodica.integrators.splitting import Splitting
+from ergodica.operators import Operator
+from ergodica.phase import Evaluation, Phase, evaluate
+from ergodica.recipe import Recipe
+from ergodica.tree import Layout
+
+
+class State(NamedTuple):
+    """A chain between two steps: its phase, what it has learnt of V, and how many steps it has made."""
+
+    phase: Phase
+    noise: Any
+    count: Array
+
+
+class StepInfo(NamedTuple):
+    """What a step met: the potential (of its batch), directions of noise cut at zero and the largest step without
+    a cut, and whether a trajectory was accepted (always, where there is no Metropolis test)."""
+
+    potential: Array | None
+    cuts: Array
+    largest_step: Array
+    accepted: Array
+
+
+class Kernel(eqx.Module):
+    """(state, key, step size, batch) -> (state, info): the step that `eg.sample` repeats, for loops of one's own.
+
+    Args:
+        target: what to sample.
+        recipe: how.
+        integrator: None picks one: Leapfrog for D = 0, Splitting for a Gaussian momentum with D on it, else Euler.
+        gradient_noise: V to compensate for: None, a constant, or `eg.PerExample()`. A recipe built for a known V
+            (`eg.sgfs`) brings its own for steps with a batch.
+        resample_every: draw the momentum anew every so many steps.
+
+    Example:
+        >>> import jax, ergodica as eg
+        >>> kernel = eg.Kernel(eg.gallery.gaussian(2), eg.sgld())
+        >>> state = kernel.init(kernel.target.init, jax.random.key(0))
+        >>> state, info = kernel.step(state, jax.random.key(1), step_size=0.1)
+    """
+
+    target: Any
+    recipe: Recipe
+    integrator: Integrator | Leapfrog
+    gradient_noise: GradientNoise | None
+
+    def __init__(
+        self,
+        target: Any,
+        recipe: Recipe,
+        integrator: Integrator | Leapfrog | None = None,
+        gradient_noise: Any = None,
+        resample_every: int | None = None,
+    ):
+        self.target, self.recipe = target, recipe
+        chosen = default_integrator(recipe) if integrator is None else integrator
+        # a trajectory draws its momentum anew anyway
+        is_plain = resample_every is None or isinstance(chosen, Leapfrog)
+        self.integrator = chosen if is_plain else Resampled(chosen, resample_every)
+        self.gradient_noise = as_gradient_noise(gradient_noise)
+
+    def init(self, position: PyTree, key: Array, temperature: Any = 1.0) -> State:
+        """The state at a start; refuses what cannot be run, before anything is compiled."""
+        phase = self.recipe.init(self.target, position, key, temperature)
+        reason = self.integrator.refusal(self.recipe, phase)
+        if reason is not None:
+            raise InputError(reason)
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(phase)):
+            check_reflection(self.recipe, self.target, self.recipe.point_at(self.target, phase, temperature))
+        noise = None if self.gradient_noise is None else self.gradient_noise.init(phase.position)
+        return State(phase, noise, jnp.zeros((), jnp.int32))
+
+    def step(
+        self, state: State, key: Array, step_size: Any, batch: PyTree | None = None, temperature: Any = 1.0
+    ) -> tuple[State, StepInfo]:
+        """One step; `batch=None`: all data. A recipe that reads z.potential takes an `eg.BatchPair`."""
+        structure.check_step_size(step_size)
+        structure.check_temperature(temperature)
+        setting = Setting(step_size, temperature, self.target.domain, state.count)
+        if isinstance(self.integrator, Leapfrog):
+            return self._trajectory(state, key, setting, batch)
+        draws = self.integrator.draw(self.recipe, state.phase, key, setting)
+        return self.step_with(state, draws, step_size, batch, temperature)
+
+    def step_with(
+        self, state: State, draws: Any, step_size: Any, batch: PyTree | None = None, temperature: Any = 1.0
+    ) -> tuple[State, StepInfo]:
+        """One step with its random numbers at hand, so that a loop can draw them ahead."""
+        probed = self.probe(state, draws, step_size, temperature)
+        reads_potential = self.recipe.reads_potential(state.phase)
+        evaluations = evaluate(self.target, probed.phase.position, batch, reads_potential)
+        return self.finish(probed, evaluations, draws, step_size, batch, temperature)
+
+    def probe(self, state: State, draws: Any, step_size: Any, temperature: Any = 1.0) -> State:
+        """The first half of a step: at its position the gradient is wanted."""
+        setting = Setting(step_size, temperature, self.target.domain, state.count)
+        return state._replace(phase=self.integrator.probe(self.recipe, state.phase, draws, setting))
+
+    def finish(
+        self,
+        state: State,
+        evaluations: tuple[Evaluation, ...],
+        draws: Any,
+        step_size: Any,
+        batch: PyTree | None = None,
+        temperature: Any = 1.0,
+    ) -> tuple[State, StepInfo]:
+        """The second half, from the evaluation at the probed position."""
+        setting = Setting(step_size, temperature, self.target.domain, state.count)
+        covariance = self._covariance(state, batch)
+        phase, met = self.integrator.finish(self.recipe, state.phase, evaluations, draws, setting, covariance)
+        noise = state.noise
+        if self.gradient_noise is not None:
+            noise = self.gradient_noise.update(noise, self.target, state.phase.position, batch)
+        potentials = [e.potential for e in evaluations if e.potential is not None]
+        potential = sum(potentials[1:], start=potentials[0]) / len(potentials) if potentials else None
+        info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool))
+        return State(phase, noise, state.count + 1), info
+
+    def _covariance(self, state: State, batch: PyTree | None) -> Operator | None:
+        layout = Layout.of(state.phase.position)
+        if self.gradient_noise is not None:
+            return self.gradient_noise.operator(state.noise, layout)
+        if batch is None or self.recipe.gradient_noise is None:
+            return None
+        return as_gradient_noise(self.recipe.gradient_noise).operator((), layout)  # pyright: ignore
+
+    def _trajectory(self, state: State, key: Array, setting: Setting, batch: PyTree | None) -> tuple[State, StepInfo]:
+        if batch is not None:
+            raise InputError(
+                "eg.Leapfrog with a Metropolis test needs all data, but a batch was given: drop batch_size, or use a "
+                "recipe with friction (eg.sghmc)"
+            )
+        phase, potential, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)  # pyright: ignore
+        info = StepInfo(potential, jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, potential.dtype), accepted)
+        return State(phase, state.noise, state.count + 1), info
+
+
+def default_integrator(recipe: Recipe) -> Integrator | Leapfrog:
+    """Leapfrog for D = 0; Splitting for one Gaussian momentum with D on it alone; else Euler."""
+    if not recipe.diffusion:
+        return Leapfrog() if recipe.momenta else Euler()
+    is_gaussian = len(recipe.momenta) == 1 and isinstance(recipe.energy[recipe.momenta[0]], Gaussian)
+    if is_gaussian and set(recipe.diffusion) == set(recipe.momenta) and ("position", "position") not in recipe.curl:
+        return Splitting()
+    return Euler()

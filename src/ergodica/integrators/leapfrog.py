@@ -1,0 +1,90 @@
+"""Leapfrog with a Metropolis test: full-data HMC, exact at every step size (Duane et al., 1987; Neal, 2010)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ergodica import tree
+from ergodica.energy import Energy
+from ergodica.errors import InputError
+from ergodica.integrators.base import Setting
+from ergodica.integrators.reflection import inverse_mass_of, reflect
+from ergodica.operators import apply_scaled
+from ergodica.phase import Phase, Point
+from ergodica.recipe import Recipe
+
+
+class Leapfrog(eqx.Module):
+    """One trajectory: fresh momentum at the temperature of the run, `steps` leapfrog steps, accepted or not.
+
+    Leaves invariant: exp(-H/T), exactly.
+
+    Args:
+        steps: leapfrog steps in a trajectory.
+        jitter: each trajectory's step size is drawn within this share of the given one, so that no mode of a Gaussian
+            target comes back to where it was at every trajectory.
+    """
+
+    steps: int = eqx.field(static=True, default=16)
+    jitter: float = eqx.field(static=True, default=0.2)
+
+    def __check_init__(self):
+        if self.steps < 1 or not 0 <= self.jitter < 1:
+            raise InputError(f"eg.Leapfrog needs steps >= 1 and 0 <= jitter < 1, got {self.steps} and {self.jitter:g}")
+
+    def refusal(self, recipe: Recipe, phase: Phase) -> str | None:
+        """Why a trajectory would not be reversible, with advice; None if it is."""
+        point = Point(phase, jax.ShapeDtypeStruct((), tree.common_dtype(phase.position)))
+        if recipe.diffusion:
+            return "eg.Leapfrog is for D = 0, but this recipe has noise of its own: use eg.Splitting() or eg.Euler()"
+        if len(recipe.momenta) != 1 or len(recipe.curl) != 1 or len(recipe.energy) != 1:
+            return "eg.Leapfrog needs one momentum, coupled to the position alone: give the recipe a diffusion"
+        (key,) = recipe.curl
+        if recipe.reads(point, key):
+            return (
+                "with a curl that depends on the phase leapfrog is not reversible, and the Metropolis test would be "
+                "wrong: give the recipe a diffusion (eg.sgrhmc)"
+            )
+        (name,) = recipe.momenta
+        energy = recipe.energy[name]
+        if isinstance(energy, Energy) and set(energy.gradient(point, name)) - {name}:
+            return "eg.Leapfrog needs a kinetic energy that does not depend on the position"
+        return None
+
+    def step(
+        self, recipe: Recipe, target: Any, phase: Phase, key: Array, setting: Setting
+    ) -> tuple[Phase, Array, Array]:
+        """The phase after one trajectory, its potential, and whether the trajectory was accepted."""
+        (name,) = recipe.momenta
+        k_momentum, k_jitter, k_accept = jax.random.split(key, 3)
+        start = recipe.draw_auxiliaries(phase.position, k_momentum, setting.temperature)
+        dtype = tree.common_dtype(phase.position)
+        wobble = 1 + self.jitter * jax.random.uniform(k_jitter, (), dtype, -1, 1)
+        step_size = jnp.asarray(setting.step_size, dtype) * wobble
+        curl = recipe.curl_block(recipe.curl_at(Point(start)), name, "position")
+
+        def move(z: Phase, time: Any) -> Phase:
+            velocity = recipe.energy[name].gradient(Point(z), name)[name]
+            position = tree.add(z.position, apply_scaled(curl.transpose(), time, velocity))
+            position, momentum = reflect(
+                setting.domain, position, getattr(z, name), curl, inverse_mass_of(recipe, z)
+            )
+            return z._replace(position=position, **{name: momentum})
+
+        def leap(_, z: Phase) -> Phase:
+            z = move(z, step_size / 2)
+            _, gradient = target.evaluate(z.position)
+            kicked = tree.subtract(getattr(z, name), apply_scaled(curl, step_size, gradient))
+            return move(z._replace(**{name: kicked}), step_size / 2)
+
+        end = jax.lax.fori_loop(0, self.steps, leap, start)
+        before, after = (recipe.hamiltonian(target, z, temperature=setting.temperature) for z in (start, end))
+        chance = jnp.exp(-(after - before) / tree.cast(setting.temperature, after))
+        # a NaN energy, at a point where the potential is not defined, is rejected: NaN compares as false
+        accepted = jax.random.uniform(k_accept, (), dtype) < chance
+        new = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), end, start)
+        kinetic = recipe.auxiliary_energy(Point(new, temperature=setting.temperature))
+        return new, jnp.where(accepted, after, before) - kinetic, accepted

@@ -1,0 +1,119 @@
+"""Reflection at the faces of the target's domain, specular in the metric of the motion.
+
+A path that leaves through the face q_i = b by delta is sent back along w, the direction that the noise or the velocity
+takes at that face: q - 2 delta w / w_i. With momentum, w = R^T M^-1 m with m = R e_i, and r - 2 m (m.M^-1 r)/(m.M^-1 m)
+keeps the kinetic energy and turns the normal velocity round; without, w = D e_i keeps the flux through the face at zero.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ergodica.energy import Gaussian
+from ergodica.errors import InputError
+from ergodica.operators import Operator, is_entrywise
+from ergodica.phase import Phase, Point
+from ergodica.recipe import Recipe
+from ergodica.targets.domain import fold, leaf_boxes
+from ergodica.tree import Layout
+
+CHECKED_FACES = 64
+
+
+def fold_position(domain: PyTree, position: PyTree) -> tuple[PyTree, PyTree]:
+    """Every leaf folded into its box, and the signs by which the normal velocity turns."""
+    leaves, treedef = jax.tree.flatten(position)
+    pairs = [fold(box, leaf) for box, leaf in zip(leaf_boxes(domain, position), leaves, strict=True)]
+    return jax.tree.unflatten(treedef, [p[0] for p in pairs]), jax.tree.unflatten(treedef, [p[1] for p in pairs])
+
+
+def reflect(
+    domain: PyTree,
+    position: PyTree,
+    momentum: PyTree | None = None,
+    curl: Operator | None = None,
+    inverse_mass: Operator | None = None,
+    diffusion: Operator | None = None,
+) -> tuple[PyTree, PyTree | None]:
+    """Position and momentum after reflection; as they were where the target has no domain.
+
+    Args:
+        curl: R = Q_(momentum, position). inverse_mass: M^-1. diffusion: D on the position, without momentum.
+    """
+    if domain is None:
+        return position, momentum
+    if not is_entrywise(curl, inverse_mass, diffusion):
+        position, momentum = _reflect_dense(domain, position, momentum, curl, inverse_mass, diffusion)
+    # entrywise, or what is still outside after one reflection at each face
+    folded, signs = fold_position(domain, position)
+    turned = None if momentum is None else jax.tree.map(jnp.multiply, signs, momentum)
+    return folded, turned
+
+
+def _reflect_dense(domain, position, momentum, curl, inverse_mass, diffusion):
+    layout = Layout.of(position)
+    low, high = _bounds(domain, position)
+    if momentum is None:
+        directions, normals, weight = diffusion.to_dense(), None, None
+    else:
+        weight, normals = inverse_mass.to_dense(), curl.to_dense()
+        directions = normals.T @ weight @ normals
+    flat = layout.ravel(position)
+    speed = jnp.zeros_like(flat) if momentum is None else layout.ravel(momentum)
+
+    def at_face(i, carry):
+        q, r = carry
+        over = jnp.minimum(q[i] - low[i], 0) + jnp.maximum(q[i] - high[i], 0)
+        q = q - 2 * over * directions[:, i] / directions[i, i]
+        if normals is not None:
+            m = normals[:, i]
+            turned = r - 2 * m * (m @ weight @ r) / (m @ weight @ m)
+            r = jnp.where(over == 0, r, turned)
+        return q, r
+
+    flat, speed = jax.lax.fori_loop(0, layout.size, at_face, (flat, speed))
+    return layout.unravel(flat), None if momentum is None else layout.unravel(speed)
+
+
+def _bounds(domain: PyTree, position: PyTree) -> tuple[Array, Array]:
+    layout = Layout.of(position)
+    lows, highs = [], []
+    for box, leaf in zip(leaf_boxes(domain, position), jax.tree.leaves(position), strict=True):
+        low, high = (-np.inf, np.inf) if box is None else (box.low, box.high)
+        lows.append(jnp.broadcast_to(jnp.asarray(low, layout.dtype), leaf.shape).reshape(-1))
+        highs.append(jnp.broadcast_to(jnp.asarray(high, layout.dtype), leaf.shape).reshape(-1))
+    return jnp.concatenate(lows), jnp.concatenate(highs)
+
+
+def inverse_mass_of(recipe: Recipe, phase: Phase) -> Operator | None:
+    """M^-1 of a Gaussian momentum; None for other energies, which must not change when one coordinate turns round."""
+    (momentum,) = recipe.momenta
+    energy = recipe.energy[momentum]
+    return energy.inverse_operator(Layout.of(getattr(phase, momentum))) if isinstance(energy, Gaussian) else None
+
+
+def check_reflection(recipe: Recipe, target: Any, point: Point) -> None:
+    """Refuse a position-position Q with flow through a face: reflection is right only where Q e_i vanishes there."""
+    if target.domain is None:
+        return
+    if len(recipe.momenta) > 1:
+        raise InputError(f"reflection needs one momentum, but {' and '.join(recipe.momenta)} both move the position")
+    field = recipe.curl.get(("position", "position"))
+    if field is None:
+        return
+    layout = Layout.of(point.slot("position"))
+    flat = layout.ravel(point.slot("position"))
+    low, high = (np.asarray(bound) for bound in _bounds(target.domain, point.slot("position")))
+    faces = [(i, bound[i]) for bound in (low, high) for i in np.flatnonzero(np.isfinite(bound))[:CHECKED_FACES]]
+    for i, face in faces:
+        moved = point.phase._replace(position=layout.unravel(flat.at[i].set(face)))
+        flow = float(jnp.max(jnp.abs(field.at(point._replace(phase=moved), "position", "position").to_dense()[:, i])))
+        if flow > 0:
+            raise InputError(
+                f"curl[('position', 'position')] does not vanish at the domain's face position[{i}] = {face:g} "
+                f"(its column there reaches {flow:g}): reflection would not keep the law. Drop the domain, or let Q go "
+                "to 0 at its faces"
+            )

@@ -1,0 +1,112 @@
+"""The phase z = (position, auxiliary slots by name), what a field sees of it, and the evaluation of one step."""
+
+from collections import namedtuple
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, PyTree
+
+from ergodica.errors import InputError
+
+Phase = Any  # a NamedTuple made by `phase_type`: its fields are the slots of the recipe
+
+
+@lru_cache
+def phase_type(names: tuple[str, ...]) -> type:
+    """The NamedTuple of a recipe's slots: one class for equal names, so that a step compiles once."""
+    return namedtuple("Phase", names)
+
+
+class Evaluation(NamedTuple):
+    """What one look at the data gives: the gradient that moves the phase, and the potential that fields may read.
+
+    With full data `potential_gradient` is `gradient`. With minibatches the potential is that of another batch than
+    the gradient it multiplies (DESIGN.md, section 1), so its own gradient is kept beside it for the correction.
+    """
+
+    gradient: PyTree
+    potential: Array | None = None
+    potential_gradient: PyTree | None = None
+
+
+class View:
+    """What a field's or an energy's function sees of the phase, noting what it reads.
+
+    A slot that is never read has no derivative to take, so the correction costs nothing there: XLA would not fold
+    `0 * gradient` away by itself.
+    """
+
+    def __init__(self, slots: Mapping[str, PyTree], potential: Array | None, temperature: Any, reads: set[str]):
+        self._slots = slots
+        self._potential = potential
+        self._temperature = temperature
+        self._reads = reads
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self._slots:
+            known = ", ".join(f"z.{slot}" for slot in self._slots)
+            raise InputError(
+                f"a field or an energy reads z.{name}, but the phase has only {known} (and z.potential, z.temperature)"
+            )
+        self._reads.add(name)
+        return self._slots[name]
+
+    @property
+    def potential(self) -> Array:
+        self._reads.add("potential")
+        if self._potential is None:
+            raise InputError(
+                "the recipe reads z.potential, but this target gives gradients only: "
+                "use a recipe that does not scale with the potential (eg.sghmc, eg.sgrld, ...), "
+                "or a target with a potential (eg.Density, eg.Posterior)"
+            )
+        return self._potential
+
+    @property
+    def temperature(self) -> Any:
+        return self._temperature
+
+
+class Point(NamedTuple):
+    """A phase with the potential that fields may read there, and the temperature of the run."""
+
+    phase: Phase
+    potential: Array | None = None
+    potential_gradient: PyTree | None = None
+    temperature: Any = 1.0
+
+    def view(self, reads: set[str] | None = None, **changed: PyTree) -> View:
+        """The view of this point with some slots (or `potential`) replaced: what derivatives are taken through."""
+        potential = changed.pop("potential", self.potential)
+        slots = {**self.phase._asdict(), **changed}
+        return View(slots, potential, self.temperature, set() if reads is None else reads)
+
+    def slot(self, name: str) -> PyTree:
+        return getattr(self.phase, name)
+
+
+class BatchPair(NamedTuple):
+    """Two batches drawn independently of each other, for recipes that read z.potential: each one's potential
+    multiplies the other one's gradient (cross-fitting), because a metric that looks at the gradient's own batch is
+    biased at every step size."""
+
+    first: PyTree
+    second: PyTree
+
+
+def evaluate(target: Any, position: PyTree, batch: PyTree | None, reads_potential: bool) -> tuple[Evaluation, ...]:
+    """Potential and gradient, computed once and handed to all that need them; two, cross-fitted, from a pair."""
+    if isinstance(batch, BatchPair):
+        u_first, g_first = target.evaluate(position, batch.first)
+        u_second, g_second = target.evaluate(position, batch.second)
+        return Evaluation(g_first, u_second, g_second), Evaluation(g_second, u_first, g_first)
+    if reads_potential and batch is not None:
+        raise InputError(
+            "the recipe reads z.potential, and a metric from the gradient's own batch is biased at every step size: "
+            "give two batches drawn independently, eg.BatchPair(first, second), each of half the size"
+        )
+    potential, gradient = target.evaluate(position, batch)
+    return (Evaluation(gradient, potential, gradient),)

@@ -1,0 +1,271 @@
+"""The recipe: energy H, PSD diffusion D and skew curl Q; drift, correction and noise are derived from them, once.
+
+    dz = f(z) dt + sqrt(2 T D(z)) dW  leaves exp(-H/T) invariant when
+    f(z) = -(D(z) + Q(z)) grad H(z) + T Gamma(z),  Gamma_i = sum_j d/dz_j (D_ij + Q_ij)
+
+(Ma, Chen, Fox, 2015, Theorem 1 and Eq. 3; with temperature, DESIGN.md section 1.)
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ergodica import structure, tree
+from ergodica.energy import AuxiliaryEnergy
+from ergodica.fields import EXACT_LIMIT, Field
+from ergodica.operators import Operator, apply_scaled, scaled
+from ergodica.phase import Evaluation, Phase, Point, evaluate, phase_type
+from ergodica.tree import Layout
+
+Operators = dict[Any, Operator]
+Term = tuple[int, PyTree | None]  # a sign and a value, None where it vanishes by structure
+
+
+class Recipe(eqx.Module):
+    """A sampler as its energy, its diffusion D by slot, and one triangle of its curl Q by pairs of slots.
+
+    Leaves invariant: exp(-H/T), H = U(position) + the energies of the auxiliary slots.
+
+    Args:
+        energy: the auxiliary slots by name, each with its energy. `position` is always there.
+        diffusion: PSD blocks of D by slot. A slot that is absent has no noise.
+        curl: blocks of Q by (row, column): dz_row = -Q_rc dH/dz_c; the other triangle, -transpose, is derived.
+        gradient_noise: V, where the recipe is built for a known one (SGFS); a run with batches compensates for it.
+
+    Example:
+        >>> import ergodica as eg
+        >>> recipe = eg.Recipe(
+        ...     energy={"momentum": eg.Gaussian(mass=1.0)},
+        ...     diffusion={"momentum": eg.Constant(1.0)},
+        ...     curl={("momentum", "position"): eg.Constant(1.0)},
+        ... )
+    """
+
+    slots: tuple[str, ...] = eqx.field(static=True)
+    energies: tuple[AuxiliaryEnergy, ...]
+    diffusion: dict[str, Field]
+    curl: dict[tuple[str, str], Field]
+    gradient_noise: Any = None
+
+    def __init__(
+        self,
+        energy: Mapping[str, AuxiliaryEnergy] | None = None,
+        diffusion: Mapping[str, Field] | None = None,
+        curl: Mapping[tuple[str, str], Field] | None = None,
+        gradient_noise: Any = None,
+    ):
+        energy, diffusion, curl = dict(energy or {}), dict(diffusion or {}), dict(curl or {})
+        structure.check_blocks(energy, diffusion, curl)
+        self.slots = ("position", *energy)
+        self.energies = tuple(energy.values())
+        # sorted, as JAX sorts dictionaries on their way through jit: sums keep one order everywhere
+        self.diffusion = {slot: diffusion[slot] for slot in sorted(diffusion)}
+        self.curl = {pair: curl[pair] for pair in sorted(curl)}
+        self.gradient_noise = gradient_noise
+
+    @property
+    def energy(self) -> dict[str, AuxiliaryEnergy]:
+        return dict(zip(self.slots[1:], self.energies, strict=True))
+
+    @property
+    def momenta(self) -> tuple[str, ...]:
+        """The auxiliary slots that move the position: those with a block of Q to it."""
+        return tuple(s for s in self.slots[1:] if (s, "position") in self.curl or ("position", s) in self.curl)
+
+    # -- what users call --------------------------------------------------------------------------
+
+    def init(self, target: Any, position: PyTree, key: Array, temperature: Any = 1.0) -> Phase:
+        """The phase at `position`, auxiliaries drawn from exp(-g/T). Outside jit it looks at values: D PSD, Q skew,
+        `Elementwise` true to its name, everything finite."""
+        position = jax.tree.map(jnp.asarray, position)
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((position, key, self, temperature)))
+        structure.check_temperature(temperature)
+        if not traced:
+            target.check(position)
+        phase = self.draw_auxiliaries(position, key, temperature)
+        if not traced:
+            structure.check_at(self, self.point_at(target, phase, temperature))
+        return phase
+
+    def hamiltonian(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Array:
+        """H = U(position) + the energies of the auxiliary slots."""
+        point = Point(phase, temperature=temperature)
+        return target.potential(phase.position, batch) + self.auxiliary_energy(point)
+
+    def drift(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
+        """f(z) = -(D + Q) grad H + T Gamma, like the phase. `batch=None`: all data."""
+        evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
+        zeros = jax.tree.map(jnp.zeros_like, phase)
+        return zeros._replace(**_sums(self.moves(phase, evaluations, temperature, 1.0)))
+
+    def correction(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
+        """T Gamma, like the phase. Above fields.EXACT_LIMIT entries a `Diagonal` takes a random probe (fixed key)."""
+        evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
+        points = [self.point(phase, e, temperature) for e in evaluations]
+        total = _mean([self.gamma(point) for point in points])
+        zeros = jax.tree.map(jnp.zeros_like, phase)
+        return zeros._replace(**{slot: tree.scale(temperature, value) for slot, value in total.items()})
+
+    def matrices(self, target: Any, phase: Phase, temperature: Any = 1.0) -> tuple[Array, Array]:
+        """D and Q as dense matrices over the whole phase, for looking and checking on small problems."""
+        point = self.point_at(target, phase, temperature)
+        layout = Layout.of(phase)
+        starts, start = {}, 0
+        for slot in self.slots:
+            starts[slot] = start
+            start += Layout.of(point.slot(slot)).size
+        d, q = (jnp.zeros((layout.size, layout.size), layout.dtype) for _ in range(2))
+        for slot, operator in self.diffusion_at(point).items():
+            d = jax.lax.dynamic_update_slice(d, operator.to_dense().astype(d.dtype), (starts[slot], starts[slot]))
+        for (row, col), operator in self.curl_at(point).items():
+            block = operator.to_dense().astype(q.dtype)
+            q = jax.lax.dynamic_update_slice(q, block, (starts[row], starts[col]))
+            if row != col:
+                q = jax.lax.dynamic_update_slice(q, -block.T, (starts[col], starts[row]))
+        return d, q
+
+    # -- what integrators call --------------------------------------------------------------------
+
+    def draw_auxiliaries(self, position: PyTree, key: Array, temperature: Any) -> Phase:
+        names, values = ("position",), (position,)
+        keys = jax.random.split(key, max(len(self.energies), 1))
+        for k, (name, energy) in zip(keys, self.energy.items(), strict=False):
+            point = Point(phase_type(names)(*values), temperature=temperature)
+            names, values = (*names, name), (*values, energy.draw(k, point, name))
+        return phase_type(names)(*values)
+
+    def curl_block(self, operators: Operators, row: str, col: str) -> Operator | None:
+        """Q_row,col from the triangle that was given, or None where it is zero."""
+        if (row, col) in operators:
+            return operators[row, col]
+        return scaled(-1, operators[col, row].transpose()) if (col, row) in operators else None
+
+    def point(self, phase: Phase, evaluation: Evaluation, temperature: Any) -> Point:
+        return Point(phase, evaluation.potential, evaluation.potential_gradient, temperature)
+
+    def reads_potential(self, phase: Phase) -> bool:
+        """Whether a block of D or Q looks at z.potential."""
+        dtype = tree.common_dtype(phase.position)
+        point = Point(phase, jax.ShapeDtypeStruct((), dtype))
+        return any("potential" in self.reads(point, key) for key in (*self.diffusion, *self.curl))
+
+    def reads(self, point: Point, key: str | tuple[str, str]) -> set[str]:
+        """What the block of D (a slot) or Q (a pair) depends on."""
+        row, col = (key, key) if isinstance(key, str) else key
+        field = self.diffusion[key] if isinstance(key, str) else self.curl[key]
+        return field.reads(point, row, col)
+
+    def diffusion_at(self, point: Point) -> Operators:
+        return {slot: field.at(point, slot, slot) for slot, field in self.diffusion.items()}
+
+    def curl_at(self, point: Point) -> Operators:
+        return {(row, col): field.at(point, row, col) for (row, col), field in self.curl.items()}
+
+    def auxiliary_energy(self, point: Point) -> Array:
+        dtype = tree.common_dtype(point.slot("position"))
+        values = [energy.value(point, name).astype(dtype) for name, energy in self.energy.items()]
+        return sum(values, start=jnp.zeros((), dtype))
+
+    def hamiltonian_gradient(self, point: Point, gradient: PyTree) -> dict[str, PyTree]:
+        """grad H by slot, from the gradient of U at hand."""
+        total = {"position": gradient}
+        for name, energy in self.energy.items():
+            for slot, value in energy.gradient(point, name).items():
+                total[slot] = value if slot not in total else tree.add(total[slot], value)
+        return total
+
+    def gamma(self, point: Point, key: Array | None = None) -> dict[str, PyTree]:
+        """Gamma_i = sum_j d/dz_j (D_ij + Q_ij) by slot; a slot where it vanishes by structure is absent."""
+        terms: dict[str, list[Term]] = {slot: [] for slot in self.slots}
+        for slot, field in self.diffusion.items():
+            terms[slot].append((1, field.divergence(point, slot, slot, False, key)))
+        for (row, col), field in self.curl.items():
+            terms[row].append((1, field.divergence(point, row, col, False, key)))
+            if row != col:
+                terms[col].append((-1, field.divergence(point, row, col, True, key)))
+        return _sums(terms)
+
+    def moves(
+        self, phase: Phase, evaluations: tuple[Evaluation, ...], temperature: Any, time: Any, key: Array | None = None
+    ) -> dict[str, list[Term]]:
+        """time * f(z) by slot, as signed terms: time * [-(D + Q) grad H + T Gamma].
+
+        From a cross-fitted pair, D, Q and Gamma are means over both, but for what multiplies the gradient of U: there
+        each potential's operator meets the other batch's gradient.
+        """
+        points = [self.point(phase, e, temperature) for e in evaluations]
+        slopes = [self.hamiltonian_gradient(p, e.gradient) for p, e in zip(points, evaluations, strict=True)]
+        each_d, each_q = [self.diffusion_at(p) for p in points], [self.curl_at(p) for p in points]
+        mean_d, mean_q = mean_operators(each_d), mean_operators(each_q)
+        terms: dict[str, list[Term]] = {slot: [] for slot in self.slots}
+
+        def push(row: str, col: str, sign: int, mean: Operator, each: list[Operator]) -> None:
+            if col != "position":
+                terms[row].append((sign, apply_scaled(mean, time, slopes[0][col])))
+                return
+            for operator, slope in zip(each, slopes, strict=True):
+                share = time if len(each) == 1 else time / len(each)
+                terms[row].append((sign, apply_scaled(operator, share, slope[col])))
+
+        for slot in self.diffusion:
+            push(slot, slot, -1, mean_d[slot], [d[slot] for d in each_d])
+        for row, col in self.curl:
+            each = [q[row, col] for q in each_q]
+            push(row, col, -1, mean_q[row, col], each)
+            if row != col:
+                push(col, row, 1, mean_q[row, col].transpose(), [q.transpose() for q in each])
+        for slot, value in _mean([self.gamma(point, key) for point in points]).items():
+            terms[slot].append((1, tree.scale(time * temperature, value)))
+        return terms
+
+    def is_probed(self, phase: Phase) -> bool:
+        """Whether the correction takes a random probe, and so a key, at this size."""
+        is_large = any(Layout.of(value).size > EXACT_LIMIT for value in phase)
+        return is_large and any(field.is_probed for field in (*self.diffusion.values(), *self.curl.values()))
+
+    def point_at(self, target: Any, phase: Phase, temperature: Any) -> Point:
+        """The point with the full-data potential, computed only where a field reads it."""
+        if not self.reads_potential(phase):
+            return Point(phase, temperature=temperature)
+        if not target.has_potential:
+            return Point(phase, temperature=temperature)  # reading z.potential now raises, with advice
+        potential, gradient = target.evaluate(phase.position, None)
+        return Point(phase, potential, gradient, temperature)
+
+
+def mean_operators(operators: list[Operators]) -> Operators:
+    """The mean of D or Q over the evaluations of a cross-fitted pair."""
+    if len(operators) == 1:
+        return operators[0]
+    first, second = operators
+    return {key: jax.tree.map(lambda a, b: (a + b) / 2, first[key], second[key]) for key in first}
+
+
+def add_terms(start: PyTree, terms: list[Term]) -> PyTree:
+    """start + the signed terms, in order."""
+    for sign, value in terms:
+        if value is not None:
+            start = tree.add(start, value) if sign > 0 else tree.subtract(start, value)
+    return start
+
+
+def _sums(terms: dict[str, list[Term]]) -> dict[str, PyTree]:
+    """The sum of each slot's terms; a slot without any is left out."""
+    sums = {}
+    for slot, values in terms.items():
+        present = [(sign, value) for sign, value in values if value is not None]
+        if present:
+            (sign, first), *rest = present
+            sums[slot] = add_terms(first if sign > 0 else tree.scale(-1, first), rest)
+    return sums
+
+
+def _mean(values: list[dict[str, PyTree]]) -> dict[str, PyTree]:
+    if len(values) == 1:
+        return values[0]
+    first, second = values
+    return {slot: tree.mean(first[slot], second[slot]) for slot in first}

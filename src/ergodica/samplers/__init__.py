@@ -1,0 +1,26 @@
+"""The paper's section 3 as code: each sampler a function that returns a Recipe."""
+
+from ergodica.samplers.hamiltonian import hmc, relativistic_sghmc, sghmc
+from ergodica.samplers.langevin import irreversible_langevin, psgld, sgfs, sgld, sgrld
+from ergodica.samplers.metrics import expanded_mean, fisher, potential_scaled
+from ergodica.samplers.riemannian import gsgrhmc, sgrhmc
+from ergodica.samplers.thermostat import coordinate_sgnht, riemannian_sgnht, sgnht
+
+__all__ = [
+    "coordinate_sgnht",
+    "expanded_mean",
+    "fisher",
+    "gsgrhmc",
+    "hmc",
+    "irreversible_langevin",
+    "potential_scaled",
+    "psgld",
+    "relativistic_sghmc",
+    "riemannian_sgnht",
+    "sgfs",
+    "sghmc",
+    "sgld",
+    "sgnht",
+    "sgrhmc",
+    "sgrld",
+]

@@ -1,0 +1,229 @@
+"""Is what the user wrote a recipe? Keys and kinds at construction; values (PSD, skew, elementwise) in `recipe.init`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica import tree
+from ergodica.energy import AuxiliaryEnergy, Gaussian
+from ergodica.errors import InputError
+from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field
+from ergodica.operators import DenseOperator, Operator, ScalarOperator
+from ergodica.phase import Point
+
+RESERVED = ("position", "potential", "temperature")
+DENSE_LIMIT = 2_000  # rows up to which the eigenvalues of a dense block are looked at
+
+
+def check_blocks(energy: Mapping[str, Any], diffusion: Mapping[Any, Any], curl: Mapping[Any, Any]) -> None:
+    """Keys, kinds and the signs of constants: all that needs no values."""
+    _check_energy(energy)
+    slots = ("position", *energy)
+    _check_diffusion(diffusion, slots)
+    for key, field in curl.items():
+        _check_curl(key, field, curl, slots)
+
+
+def _check_energy(energy: Mapping[str, Any]) -> None:
+    for name, value in energy.items():
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+            raise InputError(f"energy: a slot's name must be a plain word such as 'momentum', got {name!r}")
+        if name in RESERVED:
+            raise InputError(f"energy: {name!r} is reserved; the auxiliary slots need other names, such as 'momentum'")
+        if not isinstance(value, AuxiliaryEnergy):
+            raise InputError(
+                f"energy[{name!r}]: expected eg.Gaussian, eg.Thermostat, eg.Relativistic or eg.Energy, got {value!r}"
+            )
+
+
+def _check_diffusion(diffusion: Mapping[Any, Any], slots: tuple[str, ...]) -> None:
+    for slot, field in diffusion.items():
+        if isinstance(slot, tuple):
+            raise InputError(
+                f"diffusion: keys are slots, got the pair {slot!r}: D is block-diagonal; pairs belong into curl"
+            )
+        _check_slot("diffusion", slot, slots)
+        _check_field(f"diffusion[{slot!r}]", field)
+        if isinstance(field, Coupling):
+            raise InputError(f"diffusion[{slot!r}]: an eg.Coupling is a column between two slots, so it belongs into curl")
+        if isinstance(field, Constant):
+            _check_sign(slot, field)
+
+
+def _check_sign(slot: str, field: Constant) -> None:
+    for leaf in jax.tree.leaves(field.entries):
+        if isinstance(leaf, jax.core.Tracer):
+            continue
+        if not np.all(np.isfinite(leaf)):
+            raise InputError(f"diffusion[{slot!r}] holds NaN or infinity: D must be finite")
+        # a square array may be a matrix, whose entries may be negative: it is looked at in recipe.init
+        is_square = leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]
+        if not is_square and leaf.min() < 0:
+            raise InputError(
+                f"diffusion[{slot!r}] is not positive semidefinite: its smallest entry is {float(leaf.min()):g}, "
+                "and D must be at least 0 everywhere"
+            )
+
+
+def _check_curl(key: Any, field: Any, curl: Mapping[Any, Any], slots: tuple[str, ...]) -> None:
+    if not isinstance(key, tuple) or len(key) != 2:
+        raise InputError(f"curl: keys are pairs (row, column) of slots, got {key!r}; single slots belong into diffusion")
+    row, col = key
+    for slot in key:
+        _check_slot("curl", slot, slots)
+    _check_field(f"curl[{key!r}]", field)
+    if row != col and (col, row) in curl:
+        raise InputError(f"curl: both {key!r} and {(col, row)!r} are given: give one, the other is minus its transpose")
+    if row == col:
+        entries = jax.tree.leaves(field.entries) if isinstance(field, Constant) else []
+        is_matrix = len(entries) == 1 and entries[0].ndim == 2
+        if not (isinstance(field, Dense) or is_matrix):
+            raise InputError(
+                f"curl[{key!r}]: on the diagonal of Q only eg.Dense or an eg.Constant matrix can be skew-symmetric, "
+                f"got {type(field).__name__}"
+            )
+
+
+def _check_slot(what: str, slot: Any, slots: tuple[str, ...]) -> None:
+    if slot not in slots:
+        raise InputError(f"{what}: there is no slot {slot!r}; the slots are {', '.join(slots)} (the keys of energy)")
+
+
+def _check_field(what: str, field: Any) -> None:
+    if not isinstance(field, Field):
+        raise InputError(f"{what}: expected a field such as eg.Constant({field!r}), got {type(field).__name__}")
+
+
+def check_temperature(temperature: Any) -> None:
+    _check_positive("temperature", temperature)
+
+
+def check_step_size(step_size: Any) -> None:
+    _check_positive("step size", step_size)
+
+
+def _check_positive(what: str, value: Any) -> None:
+    if isinstance(value, jax.core.Tracer):
+        return
+    if not isinstance(value, int | float | np.ndarray | np.generic | jax.Array) or jnp.shape(value) != ():
+        raise InputError(f"the {what} must be a number, got {value!r}")
+    if not (float(value) > 0 and np.isfinite(float(value))):
+        raise InputError(f"the {what} must be a positive number, got {float(value):g}")
+
+
+# -- with values, outside jit -------------------------------------------------------------------------
+
+
+def check_at(recipe: Any, point: Point) -> None:
+    """D PSD, Q skew, `Elementwise` true, masses positive definite, at this point of the phase."""
+    for name, energy in recipe.energy.items():
+        if isinstance(energy, Gaussian):
+            mass = energy.mass_operator(tree.Layout.of(point.slot("position")))
+            _check_psd(f"the mass of {name!r}", mass, strict=True)
+    for slot, field in recipe.diffusion.items():
+        _explain(field, point)
+        _check_psd(f"diffusion[{slot!r}]", field.at(point, slot, slot), strict=False)
+        _check_elementwise(f"diffusion[{slot!r}]", field, point, slot, slot)
+    for (row, col), field in recipe.curl.items():
+        operator = field.at(point, row, col)
+        what = f"curl[{(row, col)!r}]"
+        _check_finite(what, operator)
+        if row == col:
+            _check_skew(what, operator)
+        _check_elementwise(what, field, point, row, col)
+
+
+def _explain(field: Field, point: Point) -> None:
+    """A field's function may know what is wrong with a potential, and what to do (`eg.gsgrhmc`: its offset)."""
+    explain = getattr(getattr(field, "fn", None), "explain", None)
+    message = explain(float(point.potential)) if explain is not None and point.potential is not None else None
+    if message:
+        raise InputError(message)
+
+
+def _entries(operator: Operator) -> PyTree:
+    return operator.matrix if isinstance(operator, DenseOperator) else operator.value  # pyright: ignore
+
+
+def _check_finite(what: str, operator: Operator) -> None:
+    value = _entries(operator)
+    for path, leaf in zip(tree.paths(value), jax.tree.leaves(value), strict=True):
+        if not bool(jnp.all(jnp.isfinite(leaf))):
+            where = np.argwhere(~np.isfinite(np.asarray(leaf)))[0]
+            raise InputError(f"{what} is not finite at the start: entry {path}{list(where)} is NaN or infinite")
+
+
+def _check_psd(what: str, operator: Operator, strict: bool) -> None:
+    _check_finite(what, operator)
+    word = "positive definite" if strict else "positive semidefinite"
+    if isinstance(operator, DenseOperator):
+        _check_psd_matrix(what, np.asarray(operator.matrix), word, strict)
+        return
+    value = _entries(operator)
+    for path, leaf in zip(tree.paths(value), jax.tree.leaves(value), strict=True):
+        least = float(jnp.min(leaf))
+        if least < 0 or (strict and least == 0):
+            where = list(np.unravel_index(int(jnp.argmin(leaf)), leaf.shape))
+            at = "" if isinstance(operator, ScalarOperator) else f" at entry {path}{[int(i) for i in where]}"
+            raise InputError(f"{what} is not {word} at the start: it is {least:g}{at}, and must be at least 0 everywhere")
+
+
+def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) -> None:
+    size = np.max(np.abs(matrix), initial=0.0)
+    rounding = 100 * len(matrix) * np.finfo(matrix.dtype).eps * size
+    skew = np.abs(matrix - matrix.T)
+    if skew.max(initial=0.0) > rounding:
+        i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
+        raise InputError(
+            f"{what} is not symmetric: entries ({i}, {j}) = {matrix[i, j]:g} and ({j}, {i}) = {matrix[j, i]:g} "
+            f"differ by {skew[i, j]:g}"
+        )
+    if len(matrix) > DENSE_LIMIT:
+        return
+    least = np.linalg.eigvalsh(matrix)[0]
+    if least < -rounding or (strict and least <= 0):
+        raise InputError(f"{what} is not {word} at the start: its smallest eigenvalue is {least:g}")
+
+
+def _check_skew(what: str, operator: Operator) -> None:
+    matrix = np.asarray(operator.to_dense())
+    even = np.abs(matrix + matrix.T)
+    if even.max(initial=0.0) > 100 * np.finfo(matrix.dtype).eps * np.abs(matrix).max(initial=0.0):
+        i, j = (int(k) for k in np.unravel_index(even.argmax(), even.shape))
+        raise InputError(
+            f"{what} is not skew-symmetric: entries ({i}, {j}) = {matrix[i, j]:g} and ({j}, {i}) = {matrix[j, i]:g} "
+            f"should cancel, their sum is {matrix[i, j] + matrix[j, i]:g}"
+        )
+
+
+def _check_elementwise(what: str, field: Field, point: Point, row: str, col: str) -> None:
+    """Entry i depends on coordinate i alone exactly when J v = v * (J 1) for every v; a random v tells."""
+    if not (isinstance(field, Elementwise) or (isinstance(field, Coupling) and field.elementwise)):
+        return
+    rows, cols = tree.Layout.of(point.slot(row)), tree.Layout.of(point.slot(col))
+    for slot in field.reads(point, row, col) - {"potential"}:
+        x = point.slot(slot)
+        if tree.Layout.of(x).shapes != rows.shapes or rows.is_scalar:
+            continue
+        if isinstance(field, Coupling) and slot != row:
+            continue  # a column's divergence looks along its own slot alone
+
+        def entries(x: PyTree, slot: str = slot) -> PyTree:
+            return field.value(point.view(**{slot: x}), rows, cols)
+
+        v = tree.normal_like(jax.random.key(20150615), x)
+        along_v = rows.ravel(jax.jvp(entries, (x,), (v,))[1])
+        expected = rows.ravel(tree.multiply(v, jax.jvp(entries, (x,), (tree.ones_like(x),))[1]))
+        gap = jnp.abs(along_v - expected)
+        bound = 1e3 * jnp.finfo(rows.dtype).eps * (jnp.max(jnp.abs(along_v)) + jnp.max(jnp.abs(expected)))
+        if float(jnp.max(gap)) > float(bound):
+            i = int(jnp.argmax(gap))
+            raise InputError(
+                f"{what}: an {type(field).__name__} whose entry {i} depends on other coordinates of z.{slot} than its "
+                f"own (J v differs from v * J 1 by {float(gap[i]):g}): use eg.Diagonal, or eg.Coupling without "
+                "elementwise=True"
+            )

@@ -1,0 +1,60 @@
+"""What every target offers, and what may be known of its law."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array, PyTree
+
+if TYPE_CHECKING:  # as Equinox advises: type checkers do not follow its own AbstractClassVar
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
+
+
+class Truth(NamedTuple):
+    """What is known of a target's law at temperature 1; None for what is not known."""
+
+    mean: PyTree | None = None
+    """Like the position."""
+    covariance: Array | None = None
+    """(d, d), in the order of `ravel_pytree`; None as well where d is too large to hold it."""
+    draw: Callable[[Array], PyTree] | None = None
+    """One exact draw of the position from a key; `jit` and `vmap` go through it."""
+    variance: PyTree | None = None
+    """Like the position: the diagonal of the covariance, at any d."""
+
+
+class Target(eqx.Module):
+    """A law exp(-U) over positions, given by its potential U and gradient, or by a gradient alone."""
+
+    has_potential: AbstractClassVar[bool]
+    """False if only gradients can be had."""
+    init: eqx.AbstractVar[PyTree]
+    """An example of the position, or None."""
+    domain: eqx.AbstractVar[PyTree]
+    """None, a Box, or a pytree prefix of the position made of them."""
+    truth: eqx.AbstractVar[Truth | None]
+    """What is known of the law, or None."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """The number N of data rows; None for a target that is not a sum over data."""
+
+    @abstractmethod
+    def evaluate(self, position: PyTree, batch: PyTree = None) -> tuple[Array, PyTree]:
+        """The potential and its gradient, estimated from `batch`; from all data if that is None."""
+
+    @abstractmethod
+    def potential(self, position: PyTree, batch: PyTree = None) -> Array:
+        """U, a scalar in the widest dtype of the position; estimated from `batch`, or from all data if that is None."""
+
+    @abstractmethod
+    def check(self, position: PyTree) -> None:
+        """Raise InputError if sampling cannot start at `position`. Call it outside `jit`: it looks at values."""
+
+    @abstractmethod
+    def without_data(self) -> "Target":
+        """The same target without its rows, for a compiled step that is given batches."""

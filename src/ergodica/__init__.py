@@ -1,7 +1,8 @@
 """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q: right by construction."""
 
+from ergodica.driver import Run, sample
 from ergodica.energy import Energy, Gaussian, Relativistic, Thermostat
-from ergodica.errors import InputError
+from ergodica.errors import InputError, NonFiniteError
 from ergodica.fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
 from ergodica.gradients import Known, PerExample, gradient_noise
 from ergodica.integrators import Euler, Kernel, Leapfrog, Resampled, Splitting
@@ -28,3 +29,52 @@ from ergodica.samplers import (
 from ergodica.targets import Box, Density, External, Posterior, gallery, positive
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BatchPair",
+    "Box",
+    "Constant",
+    "Coupling",
+    "Dense",
+    "Density",
+    "Diagonal",
+    "Elementwise",
+    "Energy",
+    "Euler",
+    "External",
+    "Gaussian",
+    "InputError",
+    "Kernel",
+    "Known",
+    "Leapfrog",
+    "NonFiniteError",
+    "PerExample",
+    "Posterior",
+    "Recipe",
+    "Relativistic",
+    "Resampled",
+    "Run",
+    "Scaled",
+    "Splitting",
+    "Thermostat",
+    "coordinate_sgnht",
+    "expanded_mean",
+    "fisher",
+    "gallery",
+    "gradient_noise",
+    "gsgrhmc",
+    "hmc",
+    "irreversible_langevin",
+    "positive",
+    "potential_scaled",
+    "psgld",
+    "relativistic_sghmc",
+    "riemannian_sgnht",
+    "sample",
+    "sgfs",
+    "sghmc",
+    "sgld",
+    "sgnht",
+    "sgrhmc",
+    "sgrld",
+]

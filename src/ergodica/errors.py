@@ -1,5 +1,9 @@
-"""The one exception for what a user can mend: shown by the command line as a single line, exit code 2."""
+"""The exceptions a user can act on: the command line shows them as a single line."""
 
 
 class InputError(ValueError):
     """Bad input: the message says what was got, what was expected and what to do."""
+
+
+class NonFiniteError(ArithmeticError):
+    """A chain left the finite numbers; the message names the chain, the step and what to do."""

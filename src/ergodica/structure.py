@@ -125,7 +125,9 @@ def check_at(recipe: Any, point: Point) -> None:
             mass = energy.mass_operator(tree.Layout.of(point.slot("position")))
             _check_psd(f"the mass of {name!r}", mass, strict=True)
     for slot, field in recipe.diffusion.items():
-        _explain(field, point)
+        message = explanation(field, point.potential)
+        if message:
+            raise InputError(message)
         _check_psd(f"diffusion[{slot!r}]", field.at(point, slot, slot), strict=False)
         _check_elementwise(f"diffusion[{slot!r}]", field, point, slot, slot)
     for (row, col), field in recipe.curl.items():
@@ -137,12 +139,10 @@ def check_at(recipe: Any, point: Point) -> None:
         _check_elementwise(what, field, point, row, col)
 
 
-def _explain(field: Field, point: Point) -> None:
-    """A field's function may know what is wrong with a potential, and what to do (`eg.gsgrhmc`: its offset)."""
+def explanation(field: Field, potential: Any) -> str | None:
+    """What a field's function finds wrong with a potential, and what to do (`eg.gsgrhmc`: its offset)."""
     explain = getattr(getattr(field, "fn", None), "explain", None)
-    message = explain(float(point.potential)) if explain is not None and point.potential is not None else None
-    if message:
-        raise InputError(message)
+    return None if explain is None or potential is None else explain(float(potential))
 
 
 def _entries(operator: Operator) -> PyTree:

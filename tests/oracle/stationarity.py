@@ -32,7 +32,6 @@ def fokker_planck(
 
     scale is the sum of the absolute values of these terms, index by index.
     """
-
     points = np.atleast_2d(np.asarray(z, np.float64))
     f, df = at(drift, 1, points)
     d, dd, ddd = at(diffusion, 2, points)
@@ -51,23 +50,33 @@ def fokker_planck(
     return every.sum(axis=1).reshape(shape), np.abs(every).sum(axis=1).reshape(shape)
 
 
+def with_slope(below: Callable) -> Callable:
+    """From point -> (highest derivative, ..., value) to one derivative more, in one pass."""
+
+    def carried(point):
+        values = below(point)
+        return values[0], values
+
+    def above(point):
+        slope, values = jax.jacfwd(carried, has_aux=True)(point)
+        return (slope, *values)
+
+    return above
+
+
 @lru_cache(maxsize=256)
 def compiled(function: Callable, order: int) -> Callable:
-    """points -> (value, first, ... order-th derivative). Kept by function: the samplers of a family share D and H."""
-
-    def towers(point):
-        derivatives = [function]
-        for _ in range(order):
-            derivatives.append(jax.jacfwd(derivatives[-1]))
-        return tuple(derivative(point) for derivative in derivatives)
-
-    return jax.jit(jax.vmap(towers), compiler_options=QUICK)
+    """points -> (order-th derivative, ..., value). Kept by function: the samplers of a family share D and H."""
+    tower = lambda point: (function(point),)  # noqa: E731
+    for _ in range(order):
+        tower = with_slope(tower)
+    return jax.jit(jax.vmap(tower), compiler_options=QUICK)
 
 
 def at(function: Callable, order: int, points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The values and derivatives of a jnp function at points (n, d), in float64."""
+    """(value, ..., order-th derivative) of a (hashable) jnp function at points (n, d), in float64."""
     with jax.enable_x64(True):
-        return tuple(np.asarray(value) for value in compiled(function, order)(jnp.asarray(points)))
+        return tuple(np.asarray(value) for value in reversed(compiled(function, order)(jnp.asarray(points))))
 
 
 @cache

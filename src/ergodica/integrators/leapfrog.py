@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.energy import Energy
@@ -66,25 +66,25 @@ class Leapfrog(eqx.Module):
         step_size = jnp.asarray(setting.step_size, dtype) * wobble
         curl = recipe.curl_block(recipe.curl_at(Point(start)), name, "position")
 
-        def move(z: Phase, time: Any) -> Phase:
+        def kick(z: Phase, gradient: PyTree) -> Phase:
+            return z._replace(**{name: tree.subtract(getattr(z, name), apply_scaled(curl, step_size / 2, gradient))})
+
+        def leap(_, carry: tuple[Phase, Array, PyTree]) -> tuple[Phase, Array, PyTree]:
+            z = kick(carry[0], carry[2])
             velocity = recipe.energy[name].gradient(Point(z), name)[name]
-            position = tree.add(z.position, apply_scaled(curl.transpose(), time, velocity))
-            position, momentum = reflect(
-                setting.domain, position, getattr(z, name), curl, inverse_mass_of(recipe, z)
-            )
-            return z._replace(position=position, **{name: momentum})
+            position = tree.add(z.position, apply_scaled(curl.transpose(), step_size, velocity))
+            position, momentum = reflect(setting.domain, position, getattr(z, name), curl, inverse_mass_of(recipe, z))
+            potential, gradient = target.evaluate(position)
+            return kick(z._replace(position=position, **{name: momentum}), gradient), potential, gradient
 
-        def leap(_, z: Phase) -> Phase:
-            z = move(z, step_size / 2)
-            _, gradient = target.evaluate(z.position)
-            kicked = tree.subtract(getattr(z, name), apply_scaled(curl, step_size, gradient))
-            return move(z._replace(**{name: kicked}), step_size / 2)
+        def energy(z: Phase, potential: Array) -> Array:
+            return potential + recipe.auxiliary_energy(Point(z, temperature=setting.temperature))
 
-        end = jax.lax.fori_loop(0, self.steps, leap, start)
-        before, after = (recipe.hamiltonian(target, z, temperature=setting.temperature) for z in (start, end))
-        chance = jnp.exp(-(after - before) / tree.cast(setting.temperature, after))
+        # kick first: far from the mode the error then lowers the energy, and a chain that starts there is not stuck
+        potential, gradient = target.evaluate(start.position)
+        end, new_potential, _ = jax.lax.fori_loop(0, self.steps, leap, (start, potential, gradient))
+        rise = energy(end, new_potential) - energy(start, potential)
         # a NaN energy, at a point where the potential is not defined, is rejected: NaN compares as false
-        accepted = jax.random.uniform(k_accept, (), dtype) < chance
+        accepted = jax.random.uniform(k_accept, (), dtype) < jnp.exp(-rise / tree.cast(setting.temperature, rise))
         new = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), end, start)
-        kinetic = recipe.auxiliary_energy(Point(new, temperature=setting.temperature))
-        return new, jnp.where(accepted, after, before) - kinetic, accepted
+        return new, jnp.where(accepted, new_potential, potential), accepted

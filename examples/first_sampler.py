@@ -1,0 +1,27 @@
+"""Sample a Bayesian logistic regression with minibatches: the posterior of 5 weights given 20,000 rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ergodica as eg
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(20_000, 5)).astype(np.float32)
+y = (rng.uniform(size=20_000) < 1 / (1 + np.exp(-x @ [1.0, -0.5, 0.25, 0.0, 2.0]))).astype(np.float32)
+
+
+def log_prior(weights):
+    return -0.5 * jnp.sum(weights**2)
+
+
+def log_likelihood(weights, batch):  # one number for each row
+    logits = batch["x"] @ weights
+    return batch["y"] * logits - jax.nn.softplus(logits)
+
+
+target = eg.Posterior(log_prior, log_likelihood, data={"x": x, "y": y}, init=np.zeros(5, np.float32))
+run = eg.sample(target, eg.sghmc(friction=50.0), steps=20_000, warmup=2_000, step_size=1e-3, batch_size=500)
+
+print("mean", run.posterior.mean(axis=(0, 1)).round(3))
+print("sd  ", run.posterior.std(axis=(0, 1)).round(3))

@@ -1,0 +1,32 @@
+"""The command line: parse, call, print. Errors are one line on stderr, exit code 2; `--debug` shows the traceback."""
+
+import sys
+
+import click
+
+from ergodica import __version__
+from ergodica.cli.demo import demo
+from ergodica.errors import InputError, NonFiniteError
+
+
+@click.group()
+@click.version_option(__version__, prog_name="ergodica")
+@click.option("--debug", is_flag=True, help="Show the whole traceback of an error.")
+@click.pass_context
+def commands(context: click.Context, debug: bool) -> None:
+    """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q."""
+    context.obj = {"debug": debug}
+
+
+commands.add_command(demo)
+
+
+def main() -> None:
+    """Entry point `ergodica`. Exit codes: 0 fine, 1 a check failed or a chain is non-finite, 2 bad input."""
+    try:
+        commands(standalone_mode=True)
+    except (InputError, NonFiniteError, OSError) as error:
+        if "--debug" in sys.argv:
+            raise
+        click.echo(f"ergodica: {error}", err=True)
+        sys.exit(1 if isinstance(error, NonFiniteError) else 2)

@@ -1,0 +1,34 @@
+"""README's commands and the example scripts run as printed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_example_runs(script):
+    done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_own_recipe_samples_its_law():
+    done = subprocess.run([sys.executable, ROOT / "examples" / "own_recipe.py"], capture_output=True, text=True)
+    *found, truth = (float(x) for x in re.findall(r"\d+\.\d+", done.stdout))
+    # 4 chains of 20,000 steps of 0.1: about 3,000 effective draws, sd of q^2 is 0.9
+    assert all(abs(x - truth) < 4.5 * 0.9 / 3000**0.5 for x in found), done.stdout
+
+
+def test_readme_shows_the_examples():
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    lines = {line.strip() for script in SCRIPTS for line in script.read_text().splitlines()}
+    shown = [line.split("  # leaves")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+    strays = [line for line in shown if line not in lines and not line.startswith(("import", "run.posterior"))]
+    assert not strays

@@ -1,0 +1,119 @@
+"""The driver: counts, seeds, starts, batches, and what it says when things go wrong."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergodica as eg
+
+GAUSSIAN = eg.gallery.gaussian(2)
+
+
+def test_same_seed_same_bytes_and_other_seed_other_draws():
+    runs = [eg.sample(GAUSSIAN, eg.sghmc(), steps=50, step_size=0.1, seed=seed, chains=2) for seed in (3, 3, 4)]
+    assert runs[0].posterior.tobytes() == runs[1].posterior.tobytes()
+    assert not np.array_equal(runs[0].posterior, runs[2].posterior)
+
+
+def test_a_chain_depends_on_neither_run_length_nor_thinning_nor_neighbours():
+    short = eg.sample(GAUSSIAN, eg.sghmc(), steps=40, step_size=0.1, chains=1)
+    longer = eg.sample(GAUSSIAN, eg.sghmc(), steps=60, step_size=0.1, chains=3)
+    thinned = eg.sample(GAUSSIAN, eg.sghmc(), steps=40, step_size=0.1, chains=1, thin=4)
+    np.testing.assert_allclose(longer.posterior[:1, :40], short.posterior, rtol=1e-12)
+    np.testing.assert_allclose(thinned.posterior, short.posterior[:, 3::4], rtol=1e-12)
+
+
+def test_warmup_counts_apart_from_steps():
+    run = eg.sample(GAUSSIAN, eg.sgld(), steps=30, warmup=10, thin=3, step_size=0.1, chains=2)
+    assert run.posterior.shape == (2, 10, 2)
+    whole = eg.sample(GAUSSIAN, eg.sgld(), steps=40, step_size=0.1, chains=2)
+    np.testing.assert_allclose(run.posterior, whole.posterior[:, 12::3], rtol=1e-12)
+
+
+def test_any_pytree_dispersed_starts_and_schedules():
+    target = eg.Density(lambda q: jnp.sum(q["a"] ** 2) / 2 + q["b"] ** 2 / 2)
+
+    def start(key):
+        return {"a": jax.random.normal(key, (3,)), "b": jnp.zeros(())}
+
+    run = eg.sample(target, eg.sgnht(), start, steps=20, step_size=lambda t: 0.1 / (1 + t) ** 0.3, chains=3)
+    assert run.posterior["a"].shape == (3, 20, 3)
+    assert run.posterior["b"].shape == (3, 20)
+    assert len(np.unique(run.posterior["a"][:, 0, 0])) == 3
+    np.testing.assert_allclose(run.stats["step_size"][0, 1], 0.1 / 2**0.3)
+
+
+def test_windows_hold_every_row_equally_often():
+    from ergodica.driver.batches import Windows
+
+    target = eg.Posterior(lambda q: -(q**2), lambda q, rows: -((rows - q) ** 2), np.arange(7.0))
+    windows = Windows(target, 3, False, seed=0)
+    seen = np.concatenate([np.asarray(windows.at(jnp.asarray([offset]))) for offset in range(7)])
+    assert sorted(seen.tolist()) == sorted(np.arange(7.0).tolist() * 3)
+    pair = Windows(target, 4, True, seed=0)
+    assert isinstance(pair.at(jnp.asarray([0, 3])), eg.BatchPair)
+
+
+def test_minibatches_sample_the_posterior():
+    rng = np.random.default_rng(1)
+    data = rng.normal(1.0, 1.0, 400)
+    target = eg.Posterior(lambda q: -(q**2) / 2, lambda q, rows: -((rows - q) ** 2) / 2, data, init=np.zeros(()))
+    noise = eg.gradient_noise(target, np.zeros(()), 4)
+    run = eg.sample(target, eg.sgld(), steps=4000, warmup=200, step_size=1e-4, batch_size=4, gradient_noise=noise)
+    mean, sd = data.sum() / 401, 401**-0.5
+    # correlation time 2 / (eps 401) = 50 steps, 4 chains: 320 effective draws
+    assert abs(run.posterior.mean() - mean) < 4.5 * sd / 320**0.5
+    assert abs(run.posterior.std() / sd - 1) < 0.2
+
+
+def test_cut_noise_is_reported_with_the_admissible_step():
+    with pytest.warns(UserWarning, match="largest admissible"):
+        eg.sample(GAUSSIAN, eg.sgld(), steps=10, step_size=0.1, gradient_noise=100.0)
+
+
+def test_external_gradient_samples_the_same_law():
+    source = (None for _ in iter(int, 1))
+    target = eg.External(lambda q, batch, seed: np.asarray(q), source, init=np.zeros(2))
+    run = eg.sample(target, eg.sghmc(), steps=60, step_size=0.2, chains=2)
+    twin = eg.sample(GAUSSIAN, eg.sghmc(), np.zeros(2), steps=60, step_size=0.2, chains=2)
+    np.testing.assert_allclose(run.posterior, twin.posterior, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": 0}, "steps must be a whole number"),
+        ({"chains": 2.5}, "chains must be a whole number"),
+        ({"step_size": -0.1}, "step size must be a positive number, got -0.1"),
+        ({"step_size": lambda t: 0.1 - 0.1 * t}, "schedule gives 0 at step 1"),
+        ({"temperature": 0.0}, "temperature must be a positive number"),
+        ({"batch_size": 10}, "this target has none"),
+        ({"init": np.zeros(3)}, "position"),
+        ({"init": np.array([0.0, np.nan])}, "position"),
+        ({"resample_every": 5}, "no momentum to resample"),
+    ],
+)
+def test_bad_input(change, words):
+    with pytest.raises(eg.InputError, match=words):
+        eg.sample(GAUSSIAN, eg.sgld(), **{"steps": 5, "step_size": 0.1, **change})
+
+
+def test_batches_that_run_out_or_do_not_fit_are_named():
+    target = eg.External(lambda q, batch, seed: q, [1, 2, 3], init=np.zeros(2))
+    with pytest.raises(eg.InputError, match="ran out at step 1"):
+        eg.sample(target, eg.sghmc(), steps=5, step_size=0.1, chains=2)
+    data = eg.gallery.logistic_regression(rows=20, features=2)
+    with pytest.raises(eg.InputError, match="from 1 to 20"):
+        eg.sample(data, eg.sgld(), steps=5, step_size=0.1, batch_size=21)
+    with pytest.raises(eg.InputError, match="Metropolis test needs all data"):
+        eg.sample(data, eg.hmc(), steps=5, step_size=0.1, batch_size=5)
+    with pytest.raises(eg.InputError, match="even batch_size"):
+        eg.sample(data, eg.gsgrhmc(), steps=5, step_size=0.1, batch_size=5)
+
+
+def test_non_finite_chain_is_named_with_step_and_advice():
+    with pytest.raises(eg.NonFiniteError, match=r"chain \d left the finite numbers at step \d+ with step size 1000"):
+        eg.sample(eg.gallery.two_peaks(), eg.sgld(), steps=200, step_size=1000.0)
+    with pytest.raises(eg.NonFiniteError, match="use offset > "):
+        eg.sample(eg.gallery.two_peaks(), eg.gsgrhmc(offset=0.1), steps=5000, step_size=0.05)

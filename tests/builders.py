@@ -30,18 +30,17 @@ class Builder(NamedTuple):
         return self.target.init
 
     def phases(self, seed: int, n: int) -> Any:
-        """n phases about the position, inside the domain, with a leading axis; auxiliaries drawn from their law."""
-        layout = Layout.of(self.position)
-        shifts = jnp.asarray(0.6 * np.random.default_rng(seed).normal(size=(n, layout.size)), layout.dtype)
-
-        def one(shift, key):
-            if self.target.domain is None:
-                position = jax.tree.map(jnp.add, self.position, layout.unravel(shift))
-            else:
-                position = jax.tree.map(jnp.multiply, self.position, layout.unravel(jnp.exp(shift)))
-            return self.recipe.draw_auxiliaries(position, key, 1.0)
-
-        return jax.jit(jax.vmap(one))(shifts, jax.random.split(jax.random.key(seed), n))
+        """n phases with a leading axis: positions about `init` and inside the domain, auxiliaries of order one."""
+        rng = np.random.default_rng(seed)
+        draw = lambda q: self.recipe.draw_auxiliaries(q, jax.random.key(0), 1.0)  # noqa: E731
+        shapes = jax.eval_shape(draw, self.position)
+        normals = jax.tree.map(lambda leaf: rng.normal(size=(n, *leaf.shape)).astype(leaf.dtype), shapes)
+        shift = jax.tree.map(lambda x: 0.6 * x, normals.position)
+        is_free = self.target.domain is None
+        around = jax.tree.map(
+            lambda x, s: np.asarray(x) + s if is_free else np.asarray(x) * np.exp(s), self.position, shift
+        )
+        return normals._replace(position=around)
 
 
 class FlatSde(NamedTuple):
@@ -76,8 +75,8 @@ def flat_sde(recipe: eg.Recipe, target: Any, layout: Layout) -> FlatSde:
 
 def flat_points(phases: Any, temperature: float) -> np.ndarray:
     """Phases with a leading axis as points (n, dim + 1) of `flat_sde`."""
-    one = jax.tree.map(lambda leaf: leaf[0], phases)
-    points = np.asarray(jax.vmap(Layout.of(one).ravel)(phases))
+    leaves = [np.asarray(leaf).reshape(len(leaf), -1) for leaf in jax.tree.leaves(phases)]
+    points = np.concatenate(leaves, axis=1)
     return np.concatenate([points, np.full((len(points), 1), temperature)], axis=1)
 
 

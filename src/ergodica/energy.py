@@ -136,9 +136,7 @@ class Relativistic(AuxiliaryEnergy):
 
     def value(self, point, name):
         rest = self.mass * self.speed**2
-        energies = jax.tree.map(
-            lambda r: tree.cast(rest, r) * jnp.sqrt(self._rapidity(r) ** 2 + 1), point.slot(name)
-        )
+        energies = jax.tree.map(lambda r: tree.cast(rest, r) * jnp.sqrt(self._rapidity(r) ** 2 + 1), point.slot(name))
         return tree.dot(energies, tree.ones_like(energies))
 
     def gradient(self, point, name):
@@ -225,7 +223,7 @@ def _inverse(entries: PyTree) -> Array:
 def _refuse_negative(what: str, constant: Constant, strict: bool) -> None:
     """Refuse negative (strict: or zero) scalars and vectors; matrices are looked at in `recipe.init`."""
     for leaf in jax.tree.leaves(constant.entries):
-        if isinstance(leaf, jax.core.Tracer) or (leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]):
+        if tree.is_traced(leaf) or (leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]):
             continue
         least = leaf.min()
         if not (least > 0 if strict else least >= 0):

@@ -128,7 +128,7 @@ class Constant(Field):
         got = ", ".join(str(leaf.shape) for leaf in leaves)
         raise InputError(
             f"eg.Constant has entries of shape {got}, but the block is between slots of {rows.size} and {cols.size} "
-            f"numbers: give a scalar (equal slots), a vector shaped like the slot, or a {rows.size} x {cols.size} matrix"
+            f"numbers: give a scalar (equal slots), a vector like the slot, or a {rows.size} x {cols.size} matrix"
         )
 
     def reads(self, point, row, col):
@@ -237,8 +237,8 @@ class Coupling(Field):
     def operator(self, value, rows, cols):
         if not cols.is_scalar:
             raise InputError(
-                f"eg.Coupling is a column between a slot and a scalar slot, but the column slot has {cols.size} numbers "
-                "in shapes " + str(cols.shapes) + ": use eg.Elementwise, eg.Diagonal or eg.Dense between larger slots"
+                f"eg.Coupling is a column between a slot and a scalar slot, but the column slot has shapes "
+                f"{cols.shapes}: use eg.Elementwise, eg.Diagonal or eg.Dense between larger slots"
             )
         return ColumnOperator(value, rows, cols)
 
@@ -321,7 +321,9 @@ def _fits(value: PyTree, layout: Layout) -> bool:
 def _expect_scalar(value: Any, rows: Layout) -> Array:
     scalar = jnp.asarray(value)
     if scalar.shape != ():
-        raise InputError(f"eg.Scaled: fn returned shape {scalar.shape}, expected a scalar; for a diagonal use eg.Diagonal")
+        raise InputError(
+            f"eg.Scaled: fn returned shape {scalar.shape}, expected a scalar (for a diagonal: eg.Diagonal)"
+        )
     return scalar.astype(rows.dtype)
 
 

@@ -115,10 +115,10 @@ class RowOperator(Operator):
         return self.layout.ravel(self.value)[None, :]
 
 
-def entrywise(function: Any, first: Operator, *others: Operator) -> Operator:
+def entrywise(function: Any, first: Any, *others: Any) -> Operator:
     """A scalar or diagonal operator whose entries are `function` of those of others (scalars spread where needed)."""
     operators = (first, *others)
-    layout = first.layout  # pyright: ignore[reportAttributeAccessIssue]
+    layout = first.layout
     if all(isinstance(op, ScalarOperator) for op in operators):
         return ScalarOperator(function(*(jnp.asarray(op.value, layout.dtype) for op in operators)), layout)
     entries = [

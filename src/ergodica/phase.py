@@ -74,7 +74,7 @@ class Point(NamedTuple):
     """A phase with the potential that fields may read there, and the temperature of the run."""
 
     phase: Phase
-    potential: Array | None = None
+    potential: Any = None  # a scalar; its shape alone where only what a field reads is asked
     potential_gradient: PyTree | None = None
     temperature: Any = 1.0
 

@@ -82,7 +82,7 @@ class Recipe(eqx.Module):
         """The phase at `position`, auxiliaries drawn from exp(-g/T). Outside jit it looks at values: D PSD, Q skew,
         `Elementwise` true to its name, everything finite."""
         position = jax.tree.map(jnp.asarray, position)
-        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((position, key, self, temperature)))
+        traced = tree.is_traced((position, key, self, temperature))
         structure.check_temperature(temperature)
         if not traced:
             target.check(position)
@@ -138,11 +138,9 @@ class Recipe(eqx.Module):
             names, values = (*names, name), (*values, energy.draw(k, point, name))
         return phase_type(names)(*values)
 
-    def curl_block(self, operators: Operators, row: str, col: str) -> Operator | None:
-        """Q_row,col from the triangle that was given, or None where it is zero."""
-        if (row, col) in operators:
-            return operators[row, col]
-        return scaled(-1, operators[col, row].transpose()) if (col, row) in operators else None
+    def curl_block(self, operators: Operators, row: str, col: str) -> Operator:
+        """Q_row,col from the triangle that was given."""
+        return operators[row, col] if (row, col) in operators else scaled(-1, operators[col, row].transpose())
 
     def point(self, phase: Phase, evaluation: Evaluation, temperature: Any) -> Point:
         return Point(phase, evaluation.potential, evaluation.potential_gradient, temperature)

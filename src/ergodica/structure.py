@@ -49,14 +49,14 @@ def _check_diffusion(diffusion: Mapping[Any, Any], slots: tuple[str, ...]) -> No
         _check_slot("diffusion", slot, slots)
         _check_field(f"diffusion[{slot!r}]", field)
         if isinstance(field, Coupling):
-            raise InputError(f"diffusion[{slot!r}]: an eg.Coupling is a column between two slots, so it belongs into curl")
+            raise InputError(f"diffusion[{slot!r}]: an eg.Coupling is a column between two slots: it belongs into curl")
         if isinstance(field, Constant):
             _check_sign(slot, field)
 
 
 def _check_sign(slot: str, field: Constant) -> None:
     for leaf in jax.tree.leaves(field.entries):
-        if isinstance(leaf, jax.core.Tracer):
+        if tree.is_traced(leaf):
             continue
         if not np.all(np.isfinite(leaf)):
             raise InputError(f"diffusion[{slot!r}] holds NaN or infinity: D must be finite")
@@ -71,7 +71,7 @@ def _check_sign(slot: str, field: Constant) -> None:
 
 def _check_curl(key: Any, field: Any, curl: Mapping[Any, Any], slots: tuple[str, ...]) -> None:
     if not isinstance(key, tuple) or len(key) != 2:
-        raise InputError(f"curl: keys are pairs (row, column) of slots, got {key!r}; single slots belong into diffusion")
+        raise InputError(f"curl: keys are pairs (row, column) of slots, got {key!r}; slots belong into diffusion")
     row, col = key
     for slot in key:
         _check_slot("curl", slot, slots)
@@ -107,7 +107,7 @@ def check_step_size(step_size: Any) -> None:
 
 
 def _check_positive(what: str, value: Any) -> None:
-    if isinstance(value, jax.core.Tracer):
+    if tree.is_traced(value):
         return
     if not isinstance(value, int | float | np.ndarray | np.generic | jax.Array) or jnp.shape(value) != ():
         raise InputError(f"the {what} must be a number, got {value!r}")
@@ -169,7 +169,7 @@ def _check_psd(what: str, operator: Operator, strict: bool) -> None:
         if least < 0 or (strict and least == 0):
             where = list(np.unravel_index(int(jnp.argmin(leaf)), leaf.shape))
             at = "" if isinstance(operator, ScalarOperator) else f" at entry {path}{[int(i) for i in where]}"
-            raise InputError(f"{what} is not {word} at the start: it is {least:g}{at}, and must be at least 0 everywhere")
+            raise InputError(f"{what} is not {word} at the start: it is {least:g}{at}, expected at least 0")
 
 
 def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 
@@ -64,6 +65,11 @@ def normal_like(key: Array, x: PyTree) -> PyTree:
     return jax.tree.unflatten(
         treedef, [jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
     )
+
+
+def is_traced(x: PyTree) -> bool:
+    """Whether a leaf has no value yet, inside jit, vmap or grad: then there is nothing to check."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(x))
 
 
 def paths(x: PyTree) -> list[str]:

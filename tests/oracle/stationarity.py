@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 Box = Sequence[tuple[float, float]]
-NODES = {1: 400, 2: 200, 3: 56}
+NODES = {1: 400, 2: 128, 3: 48}
 # Each function is compiled once and run once or twice, so optimising the code costs more than it saves.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 

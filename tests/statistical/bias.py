@@ -20,6 +20,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 import ergodica as eg
+from tests.statistical.discrete_law import Law
 
 ROUNDING = 1e-9  # a moment whose error is below this is known exactly: it is a combination of the controls
 
@@ -44,13 +45,13 @@ class Measured(NamedTuple):
 
 
 def measure(
-    kernel: eg.Kernel, mean: Any, covariance: Any, key: Array, step_size: float, *,
+    kernel: eg.Kernel, law: dict[str, Law], key: Array, step_size: float, *,
     time: float, chains: int = 2000, burn_in: float = 10.0, temperature: float = 1.0,
 ) -> Bias:  # fmt: skip
-    """The bias against the phase's true mean and covariance; `time` and `burn_in` in units of time, for all steps."""
+    """The bias against the true law of every slot; `time` and `burn_in` in units of time, for all steps."""
     k_draw, *keys = jax.random.split(key, 4)
     positions = jax.vmap(kernel.target.truth.draw)(jax.random.split(k_draw, chains))
-    truth = _second_moments(np.asarray(mean), np.asarray(covariance))
+    truth = np.concatenate([_true_moments(*law[slot]) for slot in kernel.recipe.slots])
     rows = []
     for level, k in enumerate(keys):
         eps = step_size / 2**level
@@ -104,7 +105,7 @@ def _averages(kernel, positions, key, step_size, first, last, temperature):
         draws = kernel.integrator.draw(kernel.recipe, state.phase, key, None)
         new, _ = kernel.step_with(state, draws, step_size, None, temperature)
         z, x, z_new = (ravel_pytree(part)[0] for part in (state.phase, draws, new.phase))
-        return new, (_monomials(z_new, 2)[1:], _controls(z, x, z_new))
+        return new, (_moments(new.phase), _controls(z, x, z_new))
 
     def body(number, carry):
         states, total = carry
@@ -133,7 +134,15 @@ def _monomials(z: Array, degree: int) -> Array:
     return jnp.stack([term for level in levels for _, term in level])
 
 
-def _second_moments(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """E z_i, then E z_i z_j, in the order of `_monomials`."""
+def _moments(phase: Any) -> Array:
+    """x_i and x_i x_j, slot by slot.
+
+    Not between slots: a product such as q r is the change of q^2 but for terms in eps, known from the others.
+    """
+    return jnp.concatenate([_monomials(ravel_pytree(slot)[0], 2)[1:] for slot in phase])
+
+
+def _true_moments(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """E x_i, then E x_i x_j, in the order of `_moments`."""
     product = covariance + np.outer(mean, mean)
     return np.concatenate([mean, product[np.triu_indices(len(mean))]])

@@ -81,7 +81,7 @@ def _advance(kernel, states, key, step_size, steps, temperature, batches, observ
 
 @eqx.filter_jit
 def _loop(kernel, states, key, step_size, temperature, batches, observe, steps, burn_in, thin, steps_per_key):
-    chains = states.count.shape[0]
+    chains = states.steps.shape[0]
     k_noise, k_batch = jax.random.split(key)
 
     def one(state, noise, batch):

@@ -9,7 +9,7 @@ and V.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -70,13 +70,14 @@ def posterior(kind: type[eg.Posterior] = eg.Posterior) -> eg.Posterior:
 class Rows(eqx.Module):
     """Batches whose gradient noise is V. One normal vector moves all rows: only their mean reaches the gradient."""
 
+    shape: ClassVar[tuple[int, ...]] = (DIM,)
     root: Array
 
     def __init__(self, gradient_noise: Any):
         self.root = jnp.asarray(np.linalg.cholesky(as_matrix(gradient_noise)) / SIZE)
 
     def __call__(self, key: Array) -> Array:
-        return self.rows(jax.random.normal(key, (DIM,)))
+        return self.rows(jax.random.normal(key, self.shape))
 
     def rows(self, normal: Array) -> Array:
         return jnp.asarray(ROW_MEAN)[None, :] + jnp.asarray(ROW_WEIGHTS)[:, None] * (self.root @ normal)[None, :]

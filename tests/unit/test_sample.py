@@ -56,15 +56,15 @@ def test_windows_hold_every_row_equally_often():
 
 
 def test_minibatches_sample_the_posterior():
-    rng = np.random.default_rng(1)
-    data = rng.normal(1.0, 1.0, 400)
-    target = eg.Posterior(lambda q: -(q**2) / 2, lambda q, rows: -((rows - q) ** 2) / 2, data, init=np.zeros(()))
-    noise = eg.gradient_noise(target, np.zeros(()), 4)
-    run = eg.sample(target, eg.sgld(), steps=4000, warmup=200, step_size=1e-4, batch_size=4, gradient_noise=noise)
-    mean, sd = data.sum() / 401, 401**-0.5
-    # correlation time 2 / (eps 401) = 50 steps, 4 chains: 320 effective draws
+    data = np.random.default_rng(1).normal(1.0, 1.0, 4000)
+    target = eg.Posterior(lambda q: -(q**2) / 2, lambda q, rows: -((rows - q) ** 2) / 2, data, init=np.ones(()))
+    noise = eg.gradient_noise(target, np.ones(()), 20)
+    run = eg.sample(target, eg.sgld(), steps=20_000, warmup=1000, step_size=2e-6, batch_size=20, gradient_noise=noise)
+    mean, sd = data.sum() / 4001, 4001**-0.5
+    # correlation time 2 / (eps 4001) = 250 steps, 4 chains: 320 effective draws. Four fifths of the noise come from the
+    # batches: uncompensated the sd would be 1.34 times as large.
     assert abs(run.posterior.mean() - mean) < 4.5 * sd / 320**0.5
-    assert abs(run.posterior.std() / sd - 1) < 0.2
+    assert abs(run.posterior.std() / sd - 1) < 4.5 / (2 * 320) ** 0.5
 
 
 def test_cut_noise_is_reported_with_the_admissible_step():
@@ -116,4 +116,4 @@ def test_non_finite_chain_is_named_with_step_and_advice():
     with pytest.raises(eg.NonFiniteError, match=r"chain \d left the finite numbers at step \d+ with step size 1000"):
         eg.sample(eg.gallery.two_peaks(), eg.sgld(), steps=200, step_size=1000.0)
     with pytest.raises(eg.NonFiniteError, match="use offset > "):
-        eg.sample(eg.gallery.two_peaks(), eg.gsgrhmc(offset=0.1), steps=5000, step_size=0.05)
+        eg.sample(eg.gallery.two_peaks(), eg.gsgrhmc(offset=0.5), steps=5000, step_size=0.05)

@@ -25,7 +25,7 @@ class Visit(NamedTuple):
     """What is noted of each step."""
 
     position: PyTree
-    potential: Array
+    potential: Any  # of the batch; NaN where the target gives gradients only
     cuts: Array
     largest_step: Array
     accepted: Array
@@ -68,9 +68,7 @@ def run_chunk(
         is_active = step < last
         new = jax.tree.map(lambda a, b: jnp.where(is_active, a, b), new, state)
         is_finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(new.phase)]))
-        visit = Visit(
-            new.phase.position, info.potential, info.cuts * is_active, info.largest_step, info.accepted, is_finite
-        )
-        return new, visit
+        cuts = jnp.where(is_active, info.cuts, 0)
+        return new, Visit(new.phase.position, info.potential, cuts, info.largest_step, info.accepted, is_finite)
 
     return jax.lax.scan(body, state, (draws, offsets, steps, step_sizes))

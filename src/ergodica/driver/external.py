@@ -17,7 +17,13 @@ from ergodica.phase import Evaluation
 
 
 def run_external(
-    kernel: Kernel, states: list[State], seed: int, sizes: np.ndarray, temperature: float, kept: np.ndarray, progress: bool
+    kernel: Kernel,
+    states: list[State],
+    seed: int,
+    sizes: np.ndarray,
+    temperature: float,
+    kept: np.ndarray,
+    progress: bool,
 ) -> Visit:
     """Every chain, step by step, each with batches of its own from the target's source."""
     if isinstance(kernel.integrator, Leapfrog):
@@ -43,8 +49,8 @@ def run_external(
                 states[chain], visit = _finish(light, probed, gradient, draws, jnp.asarray(size, float), heat)
                 visit = jax.tree.map(lambda leaf: np.asarray(leaf)[None], visit)
                 stop_if_non_finite(kernel, visit, chain, step, sizes)
-                here = slice(0, int(step in keep))
-                visits[chain].append(visit._replace(position=jax.tree.map(lambda leaf, h=here: leaf[h], visit.position)))
+                position = jax.tree.map(lambda leaf, n=int(step in keep): leaf[:n], visit.position)
+                visits[chain].append(visit._replace(position=position))
             update(step + 1)
     joined = [jax.tree.map(lambda *parts: np.concatenate(parts), *chain) for chain in visits]
     return jax.tree.map(lambda *parts: np.stack(parts), *joined)
@@ -62,7 +68,7 @@ def _visit_seed(seed: int, chain: int, step: int) -> int:
 
 @eqx.filter_jit
 def _probe(kernel: Kernel, state: State, key: Any, step_size: Any, temperature: Any) -> tuple[State, Any]:
-    setting = Setting(step_size, temperature, kernel.target.domain, state.count)
+    setting = Setting(step_size, temperature, kernel.target.domain, state.steps)
     draws = kernel.integrator.draw(kernel.recipe, state.phase, key, setting)
     return kernel.probe(state, draws, step_size, temperature), draws
 

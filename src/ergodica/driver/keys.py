@@ -16,7 +16,7 @@ class Purpose(IntEnum):
     START = 4
 
 
-def step_keys(seed: int, chain: Array | int, steps: Array, purpose: Purpose) -> Array:
+def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purpose) -> Array:
     """fold_in(fold_in(fold_in(root, chain), step), purpose) for each step. Threefry: `rbg` differs under vmap."""
     root = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), chain)
     return jax.vmap(lambda step: jax.random.fold_in(jax.random.fold_in(root, step), purpose))(steps)

@@ -103,11 +103,11 @@ def _step_sizes(step_size: Any, total: int) -> np.ndarray:
     """The size of every step, checked before the first one."""
     if not callable(step_size):
         structure.check_step_size(step_size)
-        return np.full(total, float(step_size))
+        return np.full(total, step_size, float)
     try:
         sizes = np.asarray(jax.vmap(step_size)(jnp.arange(total)), float)
-    except (TypeError, jax.errors.JAXTypeError):  # a schedule of plain Python numbers
-        sizes = np.array([float(step_size(t)) for t in range(total)])
+    except (TypeError, ValueError):  # a schedule of plain Python numbers
+        sizes = np.array([step_size(t) for t in range(total)], float)
     if not (np.all(np.isfinite(sizes)) and np.all(sizes > 0)):
         t = int(np.argmin(np.isfinite(sizes) & (sizes > 0)))
         raise InputError(f"the step size must be positive, but the schedule gives {sizes[t]:g} at step {t}")
@@ -154,7 +154,7 @@ def _run(kernel, windows, states, seed, sizes, temperature, kept, progress) -> V
         padded = sizes[np.minimum(numbers, total - 1)]
         states[chain], visit = run_chunk(
             kernel, windows, states[chain], jnp.asarray(seed), jnp.asarray(chain), jnp.asarray(numbers, jnp.int32),
-            jnp.asarray(padded, float), number, jnp.asarray(total),
+            jnp.asarray(padded, float), number, jnp.asarray(total, jnp.int32),
         )  # fmt: skip
         visit = jax.tree.map(lambda leaf: np.asarray(leaf)[: total - first], visit)
         here = kept[(kept >= first) & (kept < first + length)] - first

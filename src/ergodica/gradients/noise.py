@@ -49,8 +49,8 @@ class Known(GradientNoise):
         self.covariance = Constant(covariance)
         for leaf in jax.tree.leaves(self.covariance.entries):
             is_vector = leaf.ndim != 2 or leaf.shape[0] != leaf.shape[1]
-            if is_vector and not isinstance(leaf, jax.core.Tracer) and not leaf.min() >= 0:
-                raise InputError(f"the gradient noise V is a covariance: it must be at least 0, got {float(leaf.min()):g}")
+            if is_vector and not tree.is_traced(leaf) and not leaf.min() >= 0:
+                raise InputError(f"the gradient noise V is a covariance, at least 0, got {float(leaf.min()):g}")
 
     def init(self, position):
         return ()
@@ -66,7 +66,7 @@ class RunningVariance(NamedTuple):
     """A smoothed diagonal of V and the number of batches in it."""
 
     variance: PyTree
-    count: Array
+    batches: Array
 
 
 class PerExample(GradientNoise):
@@ -94,12 +94,12 @@ class PerExample(GradientNoise):
 
     def update(self, state, target, position, batch):
         if batch is None:
-            raise InputError("eg.PerExample estimates V from batches, but the run uses all data: there is no gradient noise")
+            raise InputError("eg.PerExample estimates V from batches of an eg.Posterior, and this step has none")
         seen = batch_variance(target, position, batch, self.replacement)
-        count = state.count + 1
-        weight = 1 / jnp.minimum(count, self.memory)
+        batches = state.batches + 1
+        weight = 1 / jnp.minimum(batches, self.memory)
         variance = jax.tree.map(lambda old, new: old + tree.cast(weight, old) * (new - old), state.variance, seen)
-        return RunningVariance(variance, count)
+        return RunningVariance(variance, batches)
 
 
 def as_gradient_noise(given: Any) -> GradientNoise | None:

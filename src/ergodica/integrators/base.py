@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     step_size: Any
     temperature: Any
     domain: PyTree = None
-    count: Any = 0
+    number: Any = 0
 
 
 class Integrator(eqx.Module):

@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.errors import InputError
-from ergodica.operators import DenseOperator, Operator, entrywise, is_entrywise, product, root, row_layout
+from ergodica.operators import DenseOperator, Operator, entrywise, is_entrywise, product, row_layout
 from ergodica.tree import Layout
 
 JOINT_LIMIT = 1_000  # numbers up to which noise that enters several slots is compensated jointly, as one matrix

@@ -85,10 +85,9 @@ def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, 
 def _through(recipe, points, diffusion) -> dict[str, Operator]:
     """(D + Q)[:, position]: the slots that gradient noise enters, and how."""
     curl = mean_operators([recipe.curl_at(p) for p in points])
-    columns = {slot: recipe.curl_block(curl, slot, "position") for slot in recipe.slots}
-    if "position" in diffusion:
-        columns["position"] = plus(diffusion["position"], columns["position"])
-    return {slot: column for slot, column in columns.items() if column is not None}
+    columns = {slot: recipe.curl_block(curl, slot, "position") for slot in recipe.momenta}
+    on_position = plus(diffusion.get("position"), curl.get(("position", "position")))
+    return columns if on_position is None else {"position": on_position, **columns}
 
 
 def _joint_noise(point, diffusion, through, draws, setting, noise):

@@ -3,11 +3,10 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ergodica import structure
+from ergodica import structure, tree
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.gradients import GradientNoise, as_gradient_noise
@@ -28,7 +27,7 @@ class State(NamedTuple):
 
     phase: Phase
     noise: Any
-    count: Array
+    steps: Array
 
 
 class StepInfo(NamedTuple):
@@ -61,7 +60,7 @@ class Kernel(eqx.Module):
 
     target: Any
     recipe: Recipe
-    integrator: Integrator | Leapfrog
+    integrator: Any  # an Integrator, or a Leapfrog
     gradient_noise: GradientNoise | None
 
     def __init__(
@@ -75,8 +74,9 @@ class Kernel(eqx.Module):
         self.target, self.recipe = target, recipe
         chosen = default_integrator(recipe) if integrator is None else integrator
         # a trajectory draws its momentum anew anyway
-        is_plain = resample_every is None or isinstance(chosen, Leapfrog)
-        self.integrator = chosen if is_plain else Resampled(chosen, resample_every)
+        if resample_every is not None and not isinstance(chosen, Leapfrog):
+            chosen = Resampled(chosen, resample_every)
+        self.integrator = chosen
         self.gradient_noise = as_gradient_noise(gradient_noise)
 
     def init(self, position: PyTree, key: Array, temperature: Any = 1.0) -> State:
@@ -85,7 +85,7 @@ class Kernel(eqx.Module):
         reason = self.integrator.refusal(self.recipe, phase)
         if reason is not None:
             raise InputError(reason)
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(phase)):
+        if not tree.is_traced(phase):
             check_reflection(self.recipe, self.target, self.recipe.point_at(self.target, phase, temperature))
         noise = None if self.gradient_noise is None else self.gradient_noise.init(phase.position)
         return State(phase, noise, jnp.zeros((), jnp.int32))
@@ -96,7 +96,7 @@ class Kernel(eqx.Module):
         """One step; `batch=None`: all data. A recipe that reads z.potential takes an `eg.BatchPair`."""
         structure.check_step_size(step_size)
         structure.check_temperature(temperature)
-        setting = Setting(step_size, temperature, self.target.domain, state.count)
+        setting = Setting(step_size, temperature, self.target.domain, state.steps)
         if isinstance(self.integrator, Leapfrog):
             return self._trajectory(state, key, setting, batch)
         draws = self.integrator.draw(self.recipe, state.phase, key, setting)
@@ -113,7 +113,7 @@ class Kernel(eqx.Module):
 
     def probe(self, state: State, draws: Any, step_size: Any, temperature: Any = 1.0) -> State:
         """The first half of a step: at its position the gradient is wanted."""
-        setting = Setting(step_size, temperature, self.target.domain, state.count)
+        setting = Setting(step_size, temperature, self.target.domain, state.steps)
         return state._replace(phase=self.integrator.probe(self.recipe, state.phase, draws, setting))
 
     def finish(
@@ -126,7 +126,7 @@ class Kernel(eqx.Module):
         temperature: Any = 1.0,
     ) -> tuple[State, StepInfo]:
         """The second half, from the evaluation at the probed position."""
-        setting = Setting(step_size, temperature, self.target.domain, state.count)
+        setting = Setting(step_size, temperature, self.target.domain, state.steps)
         covariance = self._covariance(state, batch)
         phase, met = self.integrator.finish(self.recipe, state.phase, evaluations, draws, setting, covariance)
         noise = state.noise
@@ -135,7 +135,7 @@ class Kernel(eqx.Module):
         potentials = [e.potential for e in evaluations if e.potential is not None]
         potential = sum(potentials[1:], start=potentials[0]) / len(potentials) if potentials else None
         info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool))
-        return State(phase, noise, state.count + 1), info
+        return State(phase, noise, state.steps + 1), info
 
     def _covariance(self, state: State, batch: PyTree | None) -> Operator | None:
         layout = Layout.of(state.phase.position)
@@ -151,9 +151,9 @@ class Kernel(eqx.Module):
                 "eg.Leapfrog with a Metropolis test needs all data, but a batch was given: drop batch_size, or use a "
                 "recipe with friction (eg.sghmc)"
             )
-        phase, potential, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)  # pyright: ignore
+        phase, potential, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)
         info = StepInfo(potential, jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, potential.dtype), accepted)
-        return State(phase, state.noise, state.count + 1), info
+        return State(phase, state.noise, state.steps + 1), info
 
 
 def default_integrator(recipe: Recipe) -> Integrator | Leapfrog:

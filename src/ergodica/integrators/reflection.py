@@ -2,7 +2,7 @@
 
 A path that leaves through the face q_i = b by delta is sent back along w, the direction that the noise or the velocity
 takes at that face: q - 2 delta w / w_i. With momentum, w = R^T M^-1 m with m = R e_i, and r - 2 m (m.M^-1 r)/(m.M^-1 m)
-keeps the kinetic energy and turns the normal velocity round; without, w = D e_i keeps the flux through the face at zero.
+keeps the kinetic energy and turns the normal velocity round; without, w = D e_i keeps the flux at the face at zero.
 """
 
 from typing import Any

@@ -42,7 +42,7 @@ class Resampled(Integrator):
         return Draws(self.inner.draw(recipe, phase, inner, setting), momentum)
 
     def probe(self, recipe, phase, draws, setting):
-        is_due = setting.count % self.every == 0
+        is_due = setting.number % self.every == 0
         phase = jax.lax.cond(is_due, lambda z: resample(recipe, z, draws.key, setting), lambda z: z, phase)
         return self.inner.probe(recipe, phase, draws.inner, setting)
 

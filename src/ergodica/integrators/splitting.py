@@ -205,7 +205,7 @@ def _refusal(recipe: Recipe, phase: Phase) -> str | None:
     point = Point(phase, jax.ShapeDtypeStruct((), tree.common_dtype(phase.position)))
     advice = "use eg.Euler()"
     if len(recipe.momenta) != 1:
-        return f"the splitting needs one momentum, a slot with a block of Q to the position, got {len(recipe.momenta)}: {advice}"
+        return f"the splitting needs one slot with a block of Q to the position, got {len(recipe.momenta)}: {advice}"
     (name,) = recipe.momenta
     if set(recipe.diffusion) != {name}:
         got = ", ".join(recipe.diffusion) or "nothing"
@@ -218,7 +218,7 @@ def _refusal(recipe: Recipe, phase: Phase) -> str | None:
         return f"the splitting needs Q_(momentum, position) to depend on the position alone: {advice}"
     allowed = {frozenset((name, "position"))} | {frozenset((name, slot)) for slot in _thermostats(recipe)}
     if not {frozenset(pair) for pair in recipe.curl} <= allowed:
-        return f"the splitting knows blocks of Q between momentum and position and between momentum and thermostats: {advice}"
+        return f"the splitting knows blocks of Q between momentum and position or thermostats only: {advice}"
     for slot in _thermostats(recipe):
         key = (name, slot) if (name, slot) in recipe.curl else (slot, name)
         if slot in recipe.reads(point, key):

@@ -53,7 +53,7 @@ class _PotentialRoot(eqx.Module):
 
     def __init__(self, scale: Any, offset: Any):
         self.scale, self.offset = as_number(scale), as_number(offset)
-        if not isinstance(self.scale, jax.core.Tracer) and not self.scale > 0:
+        if not tree.is_traced(self.scale) and not self.scale > 0:
             raise InputError(f"the scale of the metric must be positive, got {float(self.scale):g}")
 
     def __call__(self, z: View) -> Array:

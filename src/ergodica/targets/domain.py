@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets.leaves import entry, first_index, is_array, is_traced, named_leaves
+from ergodica.targets.leaves import entry, first_index, is_array, named_leaves
+from ergodica.tree import is_traced
 
 
 def _bound(value: Any) -> float | Array | np.ndarray:

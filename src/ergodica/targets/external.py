@@ -10,8 +10,9 @@ from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
-from ergodica.targets.leaves import first_non_finite, is_traced, named_leaves
+from ergodica.targets.leaves import first_non_finite, named_leaves
 from ergodica.targets.position import check_position
+from ergodica.tree import is_traced
 
 
 class Held:

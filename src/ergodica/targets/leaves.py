@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.core
 import numpy as np
 from jaxtyping import PyTree
 
@@ -16,11 +15,6 @@ def named_leaves(tree: PyTree, root: str) -> list[tuple[str, Any]]:
 def is_array(leaf: Any) -> bool:
     """Whether the leaf is a NumPy array or scalar, or a JAX array (traced or not)."""
     return isinstance(leaf, np.ndarray | np.generic | jax.Array)
-
-
-def is_traced(tree: PyTree) -> bool:
-    """Whether some leaf has no value yet, as inside `jit`, `vmap` or `grad`."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def first_index(mask: np.ndarray) -> tuple[int, ...] | None:

@@ -9,7 +9,8 @@ from jaxtyping import PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.domain import first_outside, leaf_boxes
-from ergodica.targets.leaves import first_non_finite, is_array, is_traced, named_leaves
+from ergodica.targets.leaves import first_non_finite, is_array, named_leaves
+from ergodica.tree import is_traced
 
 
 def check_position(position: PyTree, init: PyTree, domain: PyTree) -> None:

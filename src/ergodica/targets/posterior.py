@@ -11,10 +11,10 @@ from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
-from ergodica.targets.leaves import is_traced
 from ergodica.targets.position import check_position
 from ergodica.targets.rows import check_data, row_count, take_rows
 from ergodica.targets.values import check_evaluation, position_dtype, real_array, real_scalar
+from ergodica.tree import is_traced
 
 CHECKED_ROWS = 1000
 

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets.leaves import is_traced, named_leaves
+from ergodica.targets.leaves import named_leaves
+from ergodica.tree import is_traced
 
 BLOCK = 1 << 22  # numbers looked at in one go: a memory-mapped file is never loaded whole
 

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets.leaves import first_non_finite, is_array, is_traced
+from ergodica.targets.leaves import first_non_finite, is_array
+from ergodica.tree import is_traced
 
 
 def position_dtype(position: PyTree) -> np.dtype:

@@ -77,7 +77,7 @@ class Gaussian(AuxiliaryEnergy):
 
 
 class Thermostat(AuxiliaryEnergy):
-    """(d/2) (xi - center)^2 with d the number of entries of the position (ERRATA.md: not 1/(2d) as printed).
+    """(d/2) (xi - center)^2 with d the number of entries of the position (docs/paper/errata.md: not 1/(2d) as printed).
 
     Args:
         center: A, the thermostat's mean.

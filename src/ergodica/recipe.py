@@ -3,7 +3,7 @@
     dz = f(z) dt + sqrt(2 T D(z)) dW  leaves exp(-H/T) invariant when
     f(z) = -(D(z) + Q(z)) grad H(z) + T Gamma(z),  Gamma_i = sum_j d/dz_j (D_ij + Q_ij)
 
-(Ma, Chen, Fox, 2015, Theorem 1 and Eq. 3; with temperature, DESIGN.md section 1.)
+(Ma, Chen, Fox, 2015, Theorem 1 and Eq. 3; with temperature, docs/explanation/mathematics.md.)
 """
 
 from collections.abc import Mapping

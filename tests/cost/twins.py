@@ -82,8 +82,8 @@ def sghmc_splitting(phase, evaluate, normal, step_size, temperature, friction, m
     half = step_size / 2
     position = position + half / mass * momentum
     _, gradient = evaluate(position)
-    kept, variance = _friction(step_size * friction / mass)
-    spread = jnp.sqrt(temperature * mass * variance)
+    kept, variance = _friction(-step_size * friction / mass, temperature)
+    spread = jnp.sqrt(mass * variance)
     momentum = kept * momentum - half * (1 + kept) * gradient + spread * normal
     return position + half / mass * momentum, momentum
 
@@ -97,8 +97,8 @@ def sgnht_splitting(phase, evaluate, normal, step_size, temperature, diffusion):
     momentum = momentum - half * gradient
     thermostat = thermostat + half * (jnp.sum(momentum * momentum) / momentum.size - temperature)
     coupled = jnp.exp(-half * (thermostat - diffusion))
-    kept, variance = _friction(step_size * diffusion)
-    spread = jnp.sqrt(temperature * variance)
+    kept, variance = _friction(-step_size * diffusion, temperature)
+    spread = jnp.sqrt(variance)
     momentum = coupled * kept * coupled * momentum + coupled * spread * normal
     thermostat = thermostat + half * (jnp.sum(momentum * momentum) / momentum.size - temperature)
     momentum = momentum - half * gradient
@@ -113,8 +113,8 @@ def sgrhmc_splitting(phase, evaluate, normal, step_size, temperature):
     position, root = s * s, jnp.abs(s)
     _, gradient = evaluate(position)
     kick = half * (root * gradient - temperature / 2 / root)
-    kept, variance = _friction(step_size * position)
-    momentum = kept * (momentum - kick) + jnp.sqrt(temperature * variance) * normal - kick
+    kept, variance = _friction(-step_size * position, temperature)
+    momentum = kept * (momentum - kick) + jnp.sqrt(variance) * normal - kick
     s, momentum = _root_flow(root, momentum, half)
     return s * s, momentum
 
@@ -124,8 +124,8 @@ def gsgrhmc_splitting(phase, evaluate, normal, step_size, temperature, scale, of
     position, momentum = phase
     potential, gradient = evaluate(position)
     metric, root, slope = _metric(potential, scale, offset)
-    kept, variance = _friction(step_size * metric)
-    spread = jnp.sqrt(temperature * variance)
+    kept, variance = _friction(-step_size * metric, temperature)
+    spread = jnp.sqrt(variance)
     force = root - temperature * slope
     momentum = kept * momentum - kept * step_size * force * gradient + spread * normal
     return position + step_size * root * momentum, momentum
@@ -134,17 +134,17 @@ def gsgrhmc_splitting(phase, evaluate, normal, step_size, temperature, scale, of
 def gsgrhmc_splitting_pair(phase, evaluate, normal, step_size, temperature, scale, offset):
     position, momentum = phase
     (first, second), metric, root, forces = _cross_fitted(evaluate(position), temperature, scale, offset)
-    kept, variance = _friction(step_size * metric)
-    spread = jnp.sqrt(temperature * variance)
+    kept, variance = _friction(-step_size * metric, temperature)
+    spread = jnp.sqrt(variance)
     time = kept * step_size
     momentum = kept * momentum - time * forces[0] * first - time * forces[1] * second + spread * normal
     return position + step_size * root * momentum, momentum
 
 
-def _friction(rate):
-    """exp(-rate) and 1 - exp(-2 rate) from one exponential, without loss where the rate is small."""
-    lost = jnp.expm1(-rate)
-    return 1 + lost, -lost * (2 + lost)
+def _friction(exponent, temperature):
+    """exp(x) and T (1 - exp(2 x)) from one exponential, without loss where x is small."""
+    lost = jnp.expm1(exponent)
+    return 1 + lost, -temperature * (lost * (2 + lost))
 
 
 def _root_flow(root, momentum, time):

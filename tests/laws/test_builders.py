@@ -71,7 +71,7 @@ def test_the_registered_integrators_serve_and_the_others_refuse(name):
         assert "eg." in refusing.refusal(case.recipe, phase)  # a refusal says what to use
 
 
-# -- the right-hand column of ERRATA.md, written out --------------------------------------------------
+# -- the right-hand column of docs/paper/errata.md, written out --------------------------------------------------
 
 Q, R, XI = jnp.array([0.4, 0.7]), jnp.array([1.1, 0.3]), jnp.asarray(0.6)
 

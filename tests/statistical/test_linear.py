@@ -47,8 +47,9 @@ def test_one_step_is_that_of_the_law(case, compensate):
         assert gap(step, case.law(temperature, compensate)) < 1e-12
 
 
-@pytest.mark.parametrize("case", by_name(all_cases(as_tree)))
+@pytest.mark.parametrize("case", by_name([case for case in all_cases(as_tree) if "scalar" not in case.name]))
 def test_one_step_of_a_position_with_two_leaves(case):
     position = jax.tree.map(jnp.asarray, as_tree(CENTRE))
-    (step,) = one_step(case.kernel(True, as_tree), case.step_size, (0.5,), position, Rows(case.gradient_noise))
-    assert gap(step, case.law(0.5, True)) < 1e-12
+    steps = one_step(case.kernel(True, as_tree), case.step_size, TEMPERATURES, position, Rows(case.gradient_noise))
+    for temperature, step in zip(TEMPERATURES, steps, strict=True):
+        assert gap(step, case.law(temperature, True)) < 1e-12

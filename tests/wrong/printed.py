@@ -1,4 +1,4 @@
-"""The equations of the paper as printed, beside the right column of ERRATA.md, both written out by hand."""
+"""The equations of the paper as printed, beside the right column of docs/paper/errata.md, both written out by hand."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     V = (N^2 / n) (1 - n/N) s^2, s^2 with divisor n - 1   (without replacement; no finite-population factor with it)
 
-(DESIGN.md section 1.) No n x d array is held at large d: examples go through in micro-batches.
+(docs/explanation/mathematics.md.) No n x d array is held at large d: examples go through in micro-batches.
 """
 
 from abc import abstractmethod

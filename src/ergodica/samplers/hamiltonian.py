@@ -21,7 +21,7 @@ def sghmc(friction: Any = 1.0, mass: Any = 1.0) -> Recipe:
     Leaves invariant: exp(-H/T), H = U + r^T M^-1 r / 2.  D_rr = C, Q_rq = I.
 
     Args:
-        friction: C >= (eps/2) V, scalar, vector or matrix (ERRATA.md: half of what the paper prints).
+        friction: C >= (eps/2) V, scalar, vector or matrix (docs/paper/errata.md: half of what the paper prints).
         mass: M, scalar, vector or matrix.
     """
     return Recipe(

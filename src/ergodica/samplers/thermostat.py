@@ -19,7 +19,7 @@ from ergodica.tree import Layout
 def sgnht(diffusion: Any = 1.0) -> Recipe:
     """Stochastic gradient Nose-Hoover thermostat (Ding et al., 2014).
 
-    Leaves invariant: exp(-H/T), H = U + r^T r / 2 + (d/2) (xi - A)^2 (ERRATA.md: not 1/(2d)).
+    Leaves invariant: exp(-H/T), H = U + r^T r / 2 + (d/2) (xi - A)^2 (docs/paper/errata.md: not 1/(2d)).
     D_rr = A, Q_rq = I, Q_r,xi = r/d.
     """
     return Recipe(

@@ -22,7 +22,7 @@ class Evaluation(NamedTuple):
     """What one look at the data gives: the gradient that moves the phase, and the potential that fields may read.
 
     With full data `potential_gradient` is `gradient`. With minibatches the potential is that of another batch than
-    the gradient it multiplies (docs/explanation/mathematics.md), so its own gradient is kept beside it for the correction.
+    the gradient it multiplies (docs/explanation/mathematics.md), and its own gradient is there for the correction.
     """
 
     gradient: PyTree

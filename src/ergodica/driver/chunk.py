@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
-from ergodica.driver.batches import Windows
+from ergodica.driver.batches import Gathers, Windows
 from ergodica.driver.keys import Purpose, step_keys
 from ergodica.integrators import Kernel, Leapfrog, Setting, State
 
@@ -35,7 +35,7 @@ class Visit(NamedTuple):
 @eqx.filter_jit
 def run_chunk(
     kernel: Kernel,
-    windows: Windows | None,
+    batches: Windows | Gathers | None,
     state: State,
     seed: Array,
     chain: Array,
@@ -46,9 +46,9 @@ def run_chunk(
 ) -> tuple[State, Visit]:
     """The steps numbered `steps`; those from `last` on are passed over, so that one compilation serves the run."""
     keys = step_keys(seed, chain, steps, Purpose.STEP)
-    offsets = None
-    if windows is not None:
-        offsets = jax.vmap(windows.offsets)(
+    places = None
+    if batches is not None:
+        places = jax.vmap(batches.places)(
             step_keys(seed, chain, steps, Purpose.BATCH), step_keys(seed, chain, steps, Purpose.SECOND_BATCH)
         )
     is_trajectory = isinstance(kernel.integrator, Leapfrog)
@@ -59,11 +59,11 @@ def run_chunk(
         draws = jax.vmap(lambda key: kernel.integrator.draw(kernel.recipe, state.phase, key, setting))(keys)
 
     def body(state: State, inputs: Any) -> tuple[State, Visit]:
-        draw, offset, step, step_size = inputs
+        draw, place, step, step_size = inputs
         if is_trajectory:
             new, info = kernel.step(state, draw, step_size, None, temperature)
         else:
-            batch = None if windows is None else windows.at(offset)
+            batch = None if batches is None else batches.at(place)
             new, info = kernel.step_with(state, draw, step_size, batch, temperature)
         is_active = step < last
         new = jax.tree.map(lambda a, b: jnp.where(is_active, a, b), new, state)
@@ -71,4 +71,4 @@ def run_chunk(
         cuts = jnp.where(is_active, info.cuts, 0)
         return new, Visit(new.phase.position, info.potential, cuts, info.largest_step, info.accepted, is_finite)
 
-    return jax.lax.scan(body, state, (draws, offsets, steps, step_sizes))
+    return jax.lax.scan(body, state, (draws, places, steps, step_sizes))

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import structure
-from ergodica.driver.batches import Windows
+from ergodica.driver.batches import Gathers, Windows, batches_for
 from ergodica.driver.chunk import Visit, chunk_length, run_chunk
 from ergodica.driver.external import run_external
 from ergodica.driver.finite import stop_if_non_finite
@@ -51,7 +51,7 @@ def sample(
         init: where to start: a position, a function of a key (dispersed starts), or None for `target.init`.
         steps: steps after warm-up; `steps // thin` draws are kept for each chain.
         step_size: a number, or a schedule: a function of the step's number (any optax schedule).
-        batch_size: rows in a minibatch, windows of a shuffled copy; None: all data in every step.
+        batch_size: rows in a minibatch, a window of a shuffled copy; None: all data in every step.
         temperature: T, the law is exp(-H/T).
         integrator: None picks one (see `eg.Kernel`).
         gradient_noise: V to compensate for: None, a constant, or `eg.PerExample()`.
@@ -69,8 +69,8 @@ def sample(
     if not getattr(target, "has_potential", True):
         visits = run_external(kernel, states, seed, sizes, temperature, kept, progress)
     else:
-        windows = _windows(kernel, states[0], batch_size, seed)
-        visits = _run(_compiled_kernel(kernel, windows), windows, states, seed, sizes, temperature, kept, progress)
+        batches = _batches(kernel, states[0], batch_size, seed)
+        visits = _run(_compiled_kernel(kernel, batches), batches, states, seed, sizes, temperature, kept, progress)
     _report(visits, sizes)
     stats = {
         "potential": visits.potential[:, kept],
@@ -114,7 +114,7 @@ def _step_sizes(step_size: Any, total: int) -> np.ndarray:
     return sizes
 
 
-def _windows(kernel: Kernel, state: State, batch_size: int | None, seed: int) -> Windows | None:
+def _batches(kernel: Kernel, state: State, batch_size: int | None, seed: int) -> Windows | Gathers | None:
     if batch_size is None:
         return None
     if kernel.target.size is None:
@@ -127,22 +127,23 @@ def _windows(kernel: Kernel, state: State, batch_size: int | None, seed: int) ->
     is_paired = kernel.recipe.reads_potential(state.phase)
     if is_paired and (batch_size < 2 or batch_size % 2):
         raise InputError(
-            f"the recipe reads z.potential, so a batch is two windows of half its size: give an even batch_size, "
+            f"the recipe reads z.potential, so a batch is two batches of half its size: give an even batch_size, "
             f"got {batch_size}"
         )
-    return Windows(kernel.target, batch_size, is_paired, seed)
+    is_compensated = kernel.gradient_noise is not None or kernel.recipe.gradient_noise is not None
+    return batches_for(kernel.target, batch_size, is_paired, is_compensated, seed)
 
 
-def _compiled_kernel(kernel: Kernel, windows: Windows | None) -> Kernel:
-    """With windows the compiled step carries no data set; without, it holds the rows as an argument."""
-    if windows is not None:
+def _compiled_kernel(kernel: Kernel, batches: Windows | Gathers | None) -> Kernel:
+    """With batches the compiled step carries no data set; without, it holds the rows as an argument."""
+    if batches is not None:
         return eqx.tree_at(lambda k: k.target, kernel, kernel.target.without_data())
     if getattr(kernel.target, "data", None) is None:
         return kernel
     return eqx.tree_at(lambda k: k.target.data, kernel, jax.tree.map(jnp.asarray, kernel.target.data))
 
 
-def _run(kernel, windows, states, seed, sizes, temperature, kept, progress) -> Visit:
+def _run(kernel, batches, states, seed, sizes, temperature, kept, progress) -> Visit:
     """Every chain through every chunk, a thread for each core; non-finite chains stop the run at a chunk's end."""
     total = len(sizes)
     length = chunk_length(states[0].phase.position, total)
@@ -153,7 +154,7 @@ def _run(kernel, windows, states, seed, sizes, temperature, kept, progress) -> V
         numbers = np.arange(first, first + length)
         padded = sizes[np.minimum(numbers, total - 1)]
         states[chain], visit = run_chunk(
-            kernel, windows, states[chain], jnp.asarray(seed), jnp.asarray(chain), jnp.asarray(numbers, jnp.int32),
+            kernel, batches, states[chain], jnp.asarray(seed), jnp.asarray(chain), jnp.asarray(numbers, jnp.int32),
             jnp.asarray(padded, float), number, jnp.asarray(total, jnp.int32),
         )  # fmt: skip
         visit = jax.tree.map(lambda leaf: np.asarray(leaf)[: total - first], visit)

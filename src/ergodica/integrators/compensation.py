@@ -1,8 +1,8 @@
 """The noise a step injects, less what the stochastic gradient already brings: N(0, S - F V F^T).
 
-For Euler S = 2 eps T D and F = eps (D + Q)[:, position], so that S - F V F^T = eps (2 T D - eps B) (paper, Eq. 8, with
-the temperature of docs/explanation/mathematics.md); the splittings have an S and an F of their own. Where the difference is not
-PSD it is cut at zero and the cut is counted.
+For Euler S = 2 eps T D and F = eps (D + Q)[:, position], so that S - F V F^T = eps (2 T D - eps B) (paper, Eq. 8; with
+temperature, docs/explanation/mathematics.md); the splittings have an S and an F of their own. Where the difference is
+not PSD it is cut at zero and the cut is counted.
 """
 
 from typing import Any, NamedTuple

@@ -17,7 +17,7 @@ from ergodica.recipe import Recipe, add_terms, mean_operators
 
 
 class Euler(Integrator):
-    """Euler-Maruyama for any recipe with D > 0 somewhere (paper, Eqs. 7 and 8; docs/paper/errata.md for the sign of Gamma)."""
+    """Euler-Maruyama for any recipe with D > 0 somewhere (paper, Eqs. 7 and 8, signs of docs/paper/errata.md)."""
 
     def refusal(self, recipe, phase):
         if recipe.diffusion:

@@ -5,7 +5,8 @@
     S  ds = (Q_rs^T grad_r g + T Gamma_s) dt         C  dr = -Q_rs grad_s g dt
 
 with R = Q_(momentum, position). One gradient at the half-drifted position serves both half kicks (ABOBA; Leimkuhler and
-Matthews, 2013). Order 2 with exact gradients or compensated noise, 1 with uncompensated noise (docs/explanation/mathematics.md).
+Matthews, 2013). Order 2 with exact gradients or compensated noise, 1 with uncompensated noise
+(docs/explanation/mathematics.md).
 """
 
 import jax

@@ -70,7 +70,7 @@ def _as_matrix(x: Any, n: int) -> Any:
 
 
 def sgrld(inverse_metric: Field | Any) -> Recipe:
-    """Stochastic gradient Riemannian Langevin dynamics (Patterson and Teh, 2013; docs/paper/errata.md for the sign of Gamma).
+    """Stochastic gradient Riemannian Langevin dynamics (Patterson and Teh, 2013; sign as in docs/paper/errata.md).
 
     Leaves invariant: exp(-U/T).  H = U, D = G^-1(position), Q = 0.
     """

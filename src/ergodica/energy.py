@@ -200,18 +200,30 @@ class Energy(AuxiliaryEnergy):
         self.fn, self.draw_fn = fn, draw
 
     def value(self, point, name):
-        return jnp.asarray(self.fn(point.view()))
+        return self._scalar(point, name, set())
 
     def gradient(self, point, name):
         noted: set[str] = set()
-        jax.eval_shape(lambda phase: self.fn(Point(phase, None, None, point.temperature).view(noted)), point.phase)
-        if "potential" in noted:
-            raise InputError("an energy must not read z.potential: H = U + g, and g is a function of the phase alone")
+        jax.eval_shape(lambda phase: self._scalar(point._replace(phase=phase), name, noted), point.phase)
         slots = {slot: point.slot(slot) for slot in point.phase._fields if slot in noted}
-        return jax.grad(lambda slots: self.fn(point.view(**slots)))(slots)
+        return jax.grad(lambda slots: self._scalar(point, name, set(), **slots))(slots)
+
+    def _scalar(self, point: Point, name: str, noted: set[str], **changed: PyTree) -> Array:
+        value = jnp.asarray(self.fn(point.view(noted, potential=jnp.zeros(()), **changed)))
+        if "potential" in noted:
+            raise InputError(f"energy[{name!r}] reads z.potential: in H = U + g the energy g is of the phase alone")
+        if value.shape != ():
+            raise InputError(
+                f"energy[{name!r}]: fn returned shape {value.shape}, expected one number: end it with jnp.sum(...)"
+            )
+        return value
 
     def draw(self, key, point, name):
-        return self.draw_fn(key, point.view())
+        drawn = jax.tree.map(jnp.asarray, self.draw_fn(key, point.view()))
+        for leaf in jax.tree.leaves(drawn):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise InputError(f"energy[{name!r}]: draw returned dtype {leaf.dtype}, expected floating arrays")
+        return drawn
 
 
 def _inverse(entries: PyTree) -> Array:

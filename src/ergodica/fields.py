@@ -109,6 +109,8 @@ class Constant(Field):
     def __init__(self, entries: Any):
         self.entries = jax.tree.map(as_number, entries)
         leaves = jax.tree.leaves(self.entries)
+        if not leaves:
+            raise InputError(f"eg.Constant: expected a number, a vector or a matrix, got {entries!r}")
         square = len(leaves) == 1 and leaves[0].ndim == 2 and leaves[0].shape[0] == leaves[0].shape[1]
         self.root_entries = psd_root(jnp.asarray(leaves[0])) if square else None
 

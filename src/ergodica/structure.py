@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import tree
-from ergodica.energy import AuxiliaryEnergy, Gaussian
+from ergodica.energy import AuxiliaryEnergy, Energy, Gaussian
 from ergodica.errors import InputError
-from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field
+from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field, Root
 from ergodica.operators import DenseOperator, Operator, ScalarOperator
 from ergodica.phase import Point
 
@@ -123,12 +123,14 @@ def check_at(recipe: Any, point: Point) -> None:
     for name, energy in recipe.energy.items():
         if isinstance(energy, Gaussian):
             mass = energy.mass_operator(tree.Layout.of(point.slot("position")))
-            _check_psd(f"the mass of {name!r}", mass, strict=True)
+            check_psd(f"the mass of {name!r}", mass, strict=True)
+        if isinstance(energy, Energy):
+            jax.eval_shape(lambda phase, e=energy, n=name: e.value(point._replace(phase=phase), n), point.phase)
     for slot, field in recipe.diffusion.items():
         message = explanation(field, point.potential)
         if message:
             raise InputError(message)
-        _check_psd(f"diffusion[{slot!r}]", field.at(point, slot, slot), strict=False)
+        check_psd(f"diffusion[{slot!r}]", field.at(point, slot, slot), strict=False)
         _check_elementwise(f"diffusion[{slot!r}]", field, point, slot, slot)
     for (row, col), field in recipe.curl.items():
         operator = field.at(point, row, col)
@@ -154,12 +156,13 @@ def _check_finite(what: str, operator: Operator) -> None:
     for path, leaf in zip(tree.paths(value), jax.tree.leaves(value), strict=True):
         if not bool(jnp.all(jnp.isfinite(leaf))):
             where = np.argwhere(~np.isfinite(np.asarray(leaf)))[0]
-            raise InputError(f"{what} is not finite at the start: entry {path}{list(where)} is NaN or infinite")
+            raise InputError(f"{what} is not finite at the start: entry {path}{where.tolist()} is NaN or infinite")
 
 
-def _check_psd(what: str, operator: Operator, strict: bool) -> None:
+def check_psd(what: str, operator: Operator, strict: bool) -> None:
+    """Refuse an operator that is not positive semidefinite (strict: definite), and say where and by how much."""
     _check_finite(what, operator)
-    word = "positive definite" if strict else "positive semidefinite"
+    word, bound = ("positive definite", "more than") if strict else ("positive semidefinite", "at least")
     if isinstance(operator, DenseOperator):
         _check_psd_matrix(what, np.asarray(operator.matrix), word, strict)
         return
@@ -169,7 +172,7 @@ def _check_psd(what: str, operator: Operator, strict: bool) -> None:
         if least < 0 or (strict and least == 0):
             where = list(np.unravel_index(int(jnp.argmin(leaf)), leaf.shape))
             at = "" if isinstance(operator, ScalarOperator) else f" at entry {path}{[int(i) for i in where]}"
-            raise InputError(f"{what} is not {word} at the start: it is {least:g}{at}, expected at least 0")
+            raise InputError(f"{what} is not {word} at the start: it is {least:g}{at}, expected {bound} 0")
 
 
 def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) -> None:
@@ -184,9 +187,13 @@ def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) ->
         )
     if len(matrix) > DENSE_LIMIT:
         return
-    least = np.linalg.eigvalsh(matrix)[0]
-    if least < -rounding or (strict and least <= 0):
-        raise InputError(f"{what} is not {word} at the start: its smallest eigenvalue is {least:g}")
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < -rounding or (strict and values[0] <= 0):
+        most = int(np.abs(vectors[:, 0]).argmax())
+        raise InputError(
+            f"{what} is not {word} at the start: its smallest eigenvalue is {values[0]:g}, with an eigenvector that is "
+            f"largest at entry {most}"
+        )
 
 
 def _check_skew(what: str, operator: Operator) -> None:
@@ -202,8 +209,10 @@ def _check_skew(what: str, operator: Operator) -> None:
 
 def _check_elementwise(what: str, field: Field, point: Point, row: str, col: str) -> None:
     """Entry i depends on coordinate i alone exactly when J v = v * (J 1) for every v; a random v tells."""
-    if not (isinstance(field, Elementwise) or (isinstance(field, Coupling) and field.elementwise)):
+    inner = field.inner if isinstance(field, Root) else field
+    if not (isinstance(inner, Elementwise) or (isinstance(inner, Coupling) and inner.elementwise)):
         return
+    advice = "use eg.Diagonal" if isinstance(inner, Elementwise) else "leave out elementwise=True"
     rows, cols = tree.Layout.of(point.slot(row)), tree.Layout.of(point.slot(col))
     for slot in field.reads(point, row, col) - {"potential"}:
         x = point.slot(slot)
@@ -223,7 +232,6 @@ def _check_elementwise(what: str, field: Field, point: Point, row: str, col: str
         if float(jnp.max(gap)) > float(bound):
             i = int(jnp.argmax(gap))
             raise InputError(
-                f"{what}: an {type(field).__name__} whose entry {i} depends on other coordinates of z.{slot} than its "
-                f"own (J v differs from v * J 1 by {float(gap[i]):g}): use eg.Diagonal, or eg.Coupling without "
-                "elementwise=True"
+                f"{what}: entry {i} of this eg.{type(inner).__name__} depends on other coordinates of z.{slot} than "
+                f"its own (J v differs from v * J 1 by {float(gap[i]):g}): {advice}"
             )

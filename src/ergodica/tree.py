@@ -1,6 +1,7 @@
 """Vector-space arithmetic on pytrees of floating arrays, each leaf in its own dtype."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -55,7 +56,12 @@ def size(x: PyTree) -> int:
 
 
 def common_dtype(x: PyTree) -> Any:
-    return jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(x)))
+    return _widest(leaf.dtype for leaf in jax.tree.leaves(x))
+
+
+def _widest(dtypes: Iterable[Any]) -> Any:
+    # not jnp.result_type: under strict promotion it refuses a position that mixes float32 and float64
+    return max(dtypes, key=lambda dtype: jnp.finfo(dtype).bits)
 
 
 def normal_like(key: Array, x: PyTree) -> PyTree:
@@ -95,7 +101,7 @@ class Layout(NamedTuple):
 
     @property
     def dtype(self) -> Any:
-        return jnp.result_type(*self.dtypes)
+        return _widest(self.dtypes)
 
     @property
     def is_scalar(self) -> bool:

@@ -4,9 +4,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
+from ergodica.fields import Constant, Field
 from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator
 from ergodica.integrators.compensation import Compensation
@@ -20,7 +22,7 @@ class Euler(Integrator):
     """Euler-Maruyama for any recipe with D > 0 somewhere (paper, Eqs. 7 and 8, signs of docs/paper/errata.md)."""
 
     def refusal(self, recipe, phase):
-        if recipe.diffusion:
+        if not all(_is_zero(field) for field in recipe.diffusion.values()):
             return None
         return (
             "Euler with D = 0 has no stationary law: its energy grows at every step. Give the recipe a diffusion "
@@ -43,6 +45,12 @@ class Euler(Integrator):
             slot: add_terms(value, [*moves[slot], (1, increments.get(slot))]) for slot, value in phase._asdict().items()
         }
         return _reflected(recipe, phase._replace(**new), points, diffusion, domain), met
+
+
+def _is_zero(field: Field) -> bool:
+    if not isinstance(field, Constant) or tree.is_traced(field.entries):
+        return False
+    return not any(np.any(leaf) for leaf in jax.tree.leaves(field.entries))
 
 
 def draw_normals(recipe: Recipe, phase: Phase, key: Array) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.energy import Gaussian
@@ -30,14 +30,46 @@ def decay(diffusion: Operator, energy: Gaussian, layout: Layout, time: Any) -> D
             lambda d, i, m: -m * jnp.expm1(-2 * time.astype(d.dtype) * d * i), diffusion, inverse, mass
         )
         return Decay(factor, variance)
-    # In r = M^1/2 s friction is ds = -K s dt + sqrt(2 T K) dW with K = M^-1/2 D M^-1/2 symmetric: diagonal in its
-    # eigenvectors W, where a = M^1/2 W e^(-t k) W^T M^-1/2 and S = M^1/2 W (1 - e^(-2 t k)) W^T M^1/2.
+    # In r = M^1/2 s friction is ds = -K s dt + sqrt(2 T K) dW with K = M^-1/2 D M^-1/2 symmetric, so that
+    # a = M^1/2 e^(-t K) M^-1/2 and S = M^1/2 (1 - e^(-2 t K)) M^1/2.
     half, back = psd_root(mass.to_dense()), psd_root(inverse.to_dense())
-    rates, vectors = jnp.linalg.eigh(back @ diffusion.to_dense() @ back)
-    outer, inner = half @ vectors, vectors.T @ back
-    factor = (outer * jnp.exp(-time * rates)[None, :]) @ inner
-    spread = outer * jnp.sqrt(-jnp.expm1(-2 * time * jnp.maximum(rates, 0)))[None, :]
+    kept, fresh = relaxation(time * (back @ diffusion.to_dense() @ back))
+    factor, spread = half @ kept @ back, half @ fresh
     return Decay(DenseOperator(factor, layout, layout), DenseOperator(spread @ spread.T, layout, layout, spread))
+
+
+@jax.custom_jvp
+def relaxation(matrix: Array) -> tuple[Array, Array]:
+    """e^-X and the symmetric root of 1 - e^-2X for a PSD matrix X; NaN where an eigenvalue is negative beyond rounding.
+
+    A root by eigenvectors alone would be a factor of the same variance, but one that jumps with their signs: with the
+    same normals, two nearby states would take different noise.
+    """
+    values, vectors = _spectrum(matrix)
+    kept, fresh = jnp.exp(-values), jnp.sqrt(-jnp.expm1(-2 * values))
+    return (vectors * kept[None, :]) @ vectors.T, (vectors * fresh[None, :]) @ vectors.T
+
+
+@relaxation.defjvp
+def _relaxation_jvp(primals, tangents):
+    # In the eigenbasis a function f changes by its divided differences, [f(x_i) - f(x_j)] / (x_i - x_j) dX_ij, smooth
+    # where eigenvalues meet; and S S = P gives dS_ij = dP_ij / (s_i + s_j).
+    (matrix,), (change,) = primals, tangents
+    values, vectors = _spectrum(matrix)
+    inner = vectors.T @ change @ vectors
+    least = jnp.minimum(values[:, None], values[None, :])
+    gap = jnp.abs(values[:, None] - values[None, :])
+    fresh = jnp.sqrt(-jnp.expm1(-2 * values))
+    sums = fresh[:, None] + fresh[None, :]
+    kept_change = -jnp.exp(-least) * _phi(gap) * inner
+    fresh_change = 2 * jnp.exp(-2 * least) * _phi(2 * gap) * inner / jnp.where(sums > 0, sums, jnp.ones_like(sums))
+    return relaxation(matrix), tuple(vectors @ x @ vectors.T for x in (kept_change, fresh_change))
+
+
+def _spectrum(matrix: Array) -> tuple[Array, Array]:
+    values, vectors = jnp.linalg.eigh(matrix)
+    rounding = 10 * len(matrix) * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(values))
+    return jnp.where(values < -rounding, jnp.nan, jnp.maximum(values, 0)), vectors
 
 
 def symmetric_friction(
@@ -68,11 +100,13 @@ def coupling_decay(coupling: Callable[[PyTree], PyTree], momentum: PyTree, time:
     value, slope = jax.jvp(coupling, (momentum,), (tree.ones_like(momentum),))
 
     def exponential(r, c, j):
-        # r - t phi(t j) c, phi(x) = (1 - e^-x) / x
-        x = tree.cast(time, r) * j
-        is_small = jnp.abs(x) < 1e-4
-        safe = jnp.where(is_small, jnp.ones_like(x), x)
-        phi = jnp.where(is_small, 1 - x / 2 + x * x / 6, -jnp.expm1(-safe) / safe)
-        return r - tree.cast(time, r) * phi * c
+        return r - tree.cast(time, r) * _phi(tree.cast(time, r) * j) * c
 
     return jax.tree.map(exponential, momentum, value, slope)
+
+
+def _phi(x: Array) -> Array:
+    """(1 - e^-x) / x."""
+    is_small = jnp.abs(x) < 1e-4
+    safe = jnp.where(is_small, jnp.ones_like(x), x)
+    return jnp.where(is_small, 1 - x / 2 + x * x / 6, -jnp.expm1(-safe) / safe)

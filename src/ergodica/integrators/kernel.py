@@ -72,6 +72,8 @@ class Kernel(eqx.Module):
         resample_every: int | None = None,
     ):
         self.target, self.recipe = target, recipe
+        if isinstance(integrator, type):
+            raise InputError(f"integrator is the class {integrator.__name__}: make one, eg.{integrator.__name__}()")
         chosen = default_integrator(recipe) if integrator is None else integrator
         # a trajectory draws its momentum anew anyway
         if resample_every is not None and not isinstance(chosen, Leapfrog):
@@ -85,9 +87,18 @@ class Kernel(eqx.Module):
         reason = self.integrator.refusal(self.recipe, phase)
         if reason is not None:
             raise InputError(reason)
+        if isinstance(self.integrator, Leapfrog) and not self.target.has_potential:
+            raise InputError(
+                "eg.Leapfrog needs the potential for its Metropolis test, but this target gives gradients only: use a "
+                "recipe with friction (eg.sghmc), or a target with a potential (eg.Density, eg.Posterior)"
+            )
         if not tree.is_traced(phase):
             check_reflection(self.recipe, self.target, self.recipe.point_at(self.target, phase, temperature))
         noise = None if self.gradient_noise is None else self.gradient_noise.init(phase.position)
+        if self.gradient_noise is not None and not tree.is_traced(phase):
+            covariance = self.gradient_noise.operator(noise, Layout.of(phase.position))
+            if covariance is not None and not tree.is_traced(covariance):
+                structure.check_psd("gradient_noise", covariance, strict=False)
         return State(phase, noise, jnp.zeros((), jnp.int32))
 
     def step(

@@ -76,6 +76,11 @@ class Posterior(Target):
     def potential(self, position: PyTree, batch: PyTree = None) -> Array:
         dtype = position_dtype(position)
         terms = self._terms(position, self._rows_or_all(batch))
+        if terms.size > self.size:
+            raise InputError(
+                f"the batch has {terms.size} rows, but the data has only {self.size}: expected a batch of some of them "
+                "(leave it out to use all data)"
+            )
         # N / n is a Python number, so it takes the dtype of the terms.
         return (-(self.size / terms.size) * jnp.sum(terms)).astype(dtype) - self._log_prior(position)
 

@@ -84,15 +84,24 @@ def observed_order(bias: Bias) -> Measured:
 
 
 def mean_and_error(values: np.ndarray, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean over chains of each column, and its standard error, with controls of mean zero regressed out."""
-    controls = controls[:, controls.std(axis=0) > 0]
-    design = np.concatenate([np.ones((len(values), 1)), controls / controls.std(axis=0)], axis=1)
-    # controls may be combinations of each other: the pseudoinverse takes any of the equivalent fits
-    inverse = np.linalg.pinv(design.T @ design, rcond=1e-12, hermitian=True)
-    coefficients = inverse @ (design.T @ values)
-    left = values - design @ coefficients
-    variance = np.sum(left**2, axis=0) / (len(values) - design.shape[1])
-    return coefficients[0], np.maximum(np.sqrt(variance * inverse[0, 0]), ROUNDING)
+    """The mean over chains of each column, and its standard error, with controls of mean zero regressed out.
+
+    The slopes for one half of the chains come from the other half: were they from the same chains, their own noise
+    would be correlated with the controls and shift the mean.
+    """
+    spread = controls.std(axis=0)
+    controls = controls[:, spread > 0] / spread[spread > 0]
+    left = np.empty_like(values)
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    for fit, use in ((even, odd), (odd, even)):
+        # controls may be combinations of each other; the least of the equivalent fits is taken
+        slopes = np.linalg.lstsq(_centred(controls[fit]), _centred(values[fit]), rcond=1e-10)[0]
+        left[use] = values[use] - controls[use] @ slopes
+    return left.mean(axis=0), np.maximum(left.std(axis=0, ddof=1) / np.sqrt(len(left)), ROUNDING)
+
+
+def _centred(x: np.ndarray) -> np.ndarray:
+    return x - x.mean(axis=0)
 
 
 @eqx.filter_jit
@@ -104,32 +113,40 @@ def _averages(kernel, positions, key, step_size, first, last, temperature):
 
     def one(state, key):
         draws = kernel.integrator.draw(kernel.recipe, state.phase, key, None)
-        new, _ = kernel.step_with(state, draws, step_size, None, temperature)
-        z, x, z_new = (ravel_pytree(part)[0] for part in (state.phase, draws, new.phase))
+        return kernel.step_with(state, draws, step_size, None, temperature)[0], draws
+
+    def observe(states, key):
+        new, draws = jax.vmap(one)(states, jax.random.split(key, chains))
+        z, x, z_new = (_coordinates(part) for part in (states.phase, draws, new.phase))
         return new, (_moments(new.phase), _controls(z, x, z_new))
 
     def body(number, carry):
         states, total = carry
-        states, seen = jax.vmap(one)(states, jax.random.split(jax.random.fold_in(k_run, number), chains))
+        states, seen = observe(states, jax.random.fold_in(k_run, number))
         return states, jax.tree.map(lambda t, s: jnp.where(number >= first, t + s, t), total, seen)
 
-    shapes = jax.eval_shape(jax.vmap(one), start, jax.random.split(key, chains))[1]
+    shapes = jax.eval_shape(observe, start, key)[1]
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     _, total = jax.lax.fori_loop(0, last, body, (start, zeros))
-    return jax.tree.map(lambda t: t / (last - first).astype(t.dtype), total)
+    return jax.tree.map(lambda t: t.T / (last - first).astype(t.dtype), total)
+
+
+def _coordinates(part: Any) -> Array:
+    """(numbers, chains): one row a number, so that the many products below run along the chains."""
+    return jax.vmap(lambda p: ravel_pytree(p)[0], out_axes=1)(part)
 
 
 def _controls(z: Array, x: Array, z_new: Array) -> Array:
     degree = DEGREE or {1: 4, 2: 4, 3: 3}.get(len(z), 2)
     pairs = jnp.stack([x[i] * x[j] - float(i == j) for i, j in combinations_with_replacement(range(len(x)), 2)])
-    fresh = [jnp.outer(x, _monomials(z, degree)), jnp.outer(pairs, _monomials(z, degree - 1))]
-    change = _monomials(z_new, degree + 1)[1:] - _monomials(z, degree + 1)[1:]
-    return jnp.concatenate([*(f.reshape(-1) for f in fresh), change])
+    fresh = [(x, _monomials(z, degree)), (pairs, _monomials(z, degree - 1))]
+    products = [(h[:, None] * p[None]).reshape(-1, z.shape[1]) for h, p in fresh]
+    return jnp.concatenate([*products, _monomials(z_new, degree + 1)[1:] - _monomials(z, degree + 1)[1:]])
 
 
 def _monomials(z: Array, degree: int) -> Array:
-    """1, z_i, z_i z_j, ... up to a degree."""
-    levels = [[(0, jnp.ones((), z.dtype))]]
+    """1, z_i, z_i z_j, ... up to a degree, row by row."""
+    levels = [[(0, jnp.ones_like(z[0]))]]
     for _ in range(degree):
         levels.append([(j, term * z[j]) for i, term in levels[-1] for j in range(i, len(z))])
     return jnp.stack([term for level in levels for _, term in level])
@@ -140,7 +157,7 @@ def _moments(phase: Any) -> Array:
 
     Not between slots: a product such as q r is the change of q^2 but for terms in eps, known from the others.
     """
-    return jnp.concatenate([_monomials(ravel_pytree(slot)[0], 2)[1:] for slot in phase])
+    return jnp.concatenate([_monomials(_coordinates(slot), 2)[1:] for slot in phase])
 
 
 def _true_moments(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:

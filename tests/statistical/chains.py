@@ -17,6 +17,11 @@ import ergodica as eg
 from ergodica.integrators import State
 
 
+# jaxlib 0.10.2 compiles a matrix-vector product beside a reduction wrongly when vmap makes it wider than 16,384 float64:
+# rows beyond are silently wrong (jax-ml/jax issue 39103, by YNNPACK; not in 0.10.1).
+MOST_CHAINS = 16_384
+
+
 def position_of(phase: Any) -> PyTree:
     return phase.position
 
@@ -63,6 +68,10 @@ def mean_and_error(per_chain: Any) -> tuple[np.ndarray, np.ndarray]:
     return per_chain.mean(axis=0), per_chain.std(axis=0, ddof=1) / np.sqrt(len(per_chain))
 
 
+def _chains(states: State) -> int:
+    return len(jax.tree.leaves(states.phase)[0])
+
+
 def _nothing(phase: Any) -> None:
     return None
 
@@ -74,6 +83,8 @@ def _start(kernel, positions, key, temperature):
 
 
 def _advance(kernel, states, key, step_size, steps, temperature, batches, observe, burn_in, thin, steps_per_key):
+    if _chains(states) > MOST_CHAINS:
+        raise ValueError(f"got {_chains(states)} chains, at most {MOST_CHAINS} are compiled rightly: run several blocks")
     # as arrays they are traced; a Python number would be a constant of the compiled loop
     numbers = [jnp.asarray(x, jnp.int32) for x in (steps, burn_in, thin, steps_per_key)]
     return _loop(kernel, states, key, jnp.asarray(step_size), jnp.asarray(temperature), batches, observe, *numbers)

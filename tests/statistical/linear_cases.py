@@ -83,6 +83,16 @@ class Rows(eqx.Module):
         return jnp.asarray(ROW_MEAN)[None, :] + jnp.asarray(ROW_WEIGHTS)[:, None] * (self.root @ normal)[None, :]
 
 
+class PairedRows(eqx.Module):
+    """Two independent batches for a recipe that reads z.potential: the gradient noise of their mean is V / 2."""
+
+    shape: ClassVar[tuple[int, ...]] = (2, DIM)
+    each: Rows
+
+    def rows(self, normals: Array) -> eg.BatchPair:
+        return eg.BatchPair(self.each.rows(normals[0]), self.each.rows(normals[1]))
+
+
 def as_matrix(value: Any) -> np.ndarray:
     value = np.asarray(value, float)
     return value if value.ndim == 2 else np.diag(np.broadcast_to(value, DIM))

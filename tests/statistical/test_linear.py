@@ -15,14 +15,28 @@ import pytest
 import ergodica as eg
 from tests.statistical import linear_cases
 from tests.statistical.chains import advance
-from tests.statistical.discrete_law import LinearChain, deviation
-from tests.statistical.linear_cases import CENTRE, Case, Rows, as_array, as_tree
+from tests.statistical.discrete_law import LinearChain, boa, curl_of, deviation, euler
+from tests.statistical.linear_cases import (
+    CENTRE,
+    DENSE,
+    DIM,
+    FRICTION,
+    MASS,
+    NOISE,
+    PRECISION,
+    SKEW,
+    Case,
+    PairedRows,
+    Rows,
+    as_array,
+    as_tree,
+)
 from tests.statistical.one_step import OneStep, one_step
 
-CHAINS = 20_000
+CHAINS = 16_000
 LIMIT = 4.5  # standard errors
 WRONG = 9.0  # standard errors that a wrong sampler must show
-EARLY, LATE = 3, 40  # numbers of the steps that are looked at
+EARLY, LATE = 3, 30  # numbers of the steps that are looked at
 TEMPERATURES = (0.5, 1.0, 2.0)
 MODES = [pytest.param(None, id="exact"), pytest.param(False, id="noisy"), pytest.param(True, id="compensated")]
 
@@ -59,6 +73,42 @@ def test_one_step_of_a_position_with_two_leaves(case):
     steps = one_step(case.kernel(True, as_tree), case.step_size, TEMPERATURES, position, Rows(case.gradient_noise))
     for temperature, step in zip(TEMPERATURES, steps, strict=True):
         assert gap(step, case.law(temperature, True)) < 1e-12
+
+
+@pytest.mark.parametrize("compensate", MODES)
+def test_one_step_with_diffusion_on_position_and_momentum(compensate):
+    """The same gradient noise enters both slots, so that what is subtracted has blocks between them."""
+    coupling = DENSE + SKEW
+    recipe = eg.Recipe(
+        energy={"momentum": eg.Gaussian(MASS)},
+        diffusion={"position": eg.Constant(DENSE), "momentum": eg.Constant(FRICTION)},
+        curl={("momentum", "position"): eg.Constant(coupling)},
+    )
+    kernel = eg.Kernel(linear_cases.posterior(), recipe, eg.Euler(), NOISE if compensate else None)
+    batches = None if compensate is None else Rows(NOISE)
+    steps = one_step(kernel, 0.2, TEMPERATURES, jnp.asarray(CENTRE), batches)
+    given = dict(diffusion=(DENSE, FRICTION), eps=0.2, Q=curl_of(coupling, DIM, DIM), M=MASS)
+    for temperature, step in zip(TEMPERATURES, steps, strict=True):
+        law = euler(PRECISION, CENTRE, T=temperature, V=NOISE, compensate=compensate, **given)
+        assert gap(step, law) < 1e-12
+
+
+@pytest.mark.parametrize("compensate", MODES)
+def test_one_step_that_kicks_first(compensate):
+    """A curl that reads z.potential gets kick, friction, move; where its slope is 0 that is linear."""
+    recipe = eg.Recipe(
+        energy={"momentum": eg.Gaussian(MASS)},
+        diffusion={"momentum": eg.Constant(FRICTION)},
+        curl={("momentum", "position"): eg.Scaled(lambda z: 0.9 + 0.0 * z.potential)},
+    )
+    noise_of_pair = NOISE / 2
+    kernel = eg.Kernel(linear_cases.posterior(), recipe, eg.Splitting(), noise_of_pair if compensate else None)
+    batches = None if compensate is None else PairedRows(Rows(NOISE))
+    steps = one_step(kernel, 0.4, TEMPERATURES, jnp.asarray(CENTRE), batches)
+    given = dict(diffusion=FRICTION, eps=0.4, R=0.9, M=MASS)
+    for temperature, step in zip(TEMPERATURES, steps, strict=True):
+        law = boa(PRECISION, CENTRE, T=temperature, V=noise_of_pair, compensate=compensate, **given)
+        assert gap(step, law) < 1e-12
 
 
 # -- over many chains ---------------------------------------------------------------------------------
@@ -104,3 +154,59 @@ def test_chains_have_the_discrete_law(case, compensate):
     found = {temperature: deviations(case, compensate, temperature) for temperature in TEMPERATURES}
     print(found)
     assert all(max(value) < LIMIT for value in found.values()), found
+
+
+# -- made wrong ---------------------------------------------------------------------------------------
+
+
+class QuietEuler(eg.Euler):
+    """Noise without the 2."""
+
+    def draw(self, recipe, phase, key, setting):
+        return jax.tree.map(lambda x: x / np.sqrt(2), super().draw(recipe, phase, key, setting))
+
+
+class QuietSplitting(eg.Splitting):
+    """Noise without the 2."""
+
+    def draw(self, recipe, phase, key, setting):
+        return jax.tree.map(lambda x: x / np.sqrt(2), super().draw(recipe, phase, key, setting))
+
+
+class Unscaled(eg.Posterior):
+    """A batch counted once, without N/n."""
+
+    def potential(self, position, batch=None):
+        return -jnp.sum(self._terms(position, self._rows_or_all(batch))) - self._log_prior(position)
+
+
+def with_curl(recipe: eg.Recipe, curl: Any) -> eg.Recipe:
+    (pair,) = recipe.curl
+    return eg.Recipe(recipe.energy, recipe.diffusion, {pair: eg.Constant(curl)})
+
+
+CASES = {case.name: case for case in all_cases()}
+MISTAKES = [
+    pytest.param("sgld dense", None, dict(integrator=QuietEuler()), id="no 2, Euler"),
+    pytest.param("sghmc dense Splitting", None, dict(integrator=QuietSplitting()), id="no 2, Splitting"),
+    pytest.param("irreversible dense", None, "curl", id="sign of Q, position"),
+    pytest.param("sghmc dense Euler", None, "curl", id="sign of Q, Euler"),
+    pytest.param("sghmc dense Splitting", None, "curl", id="sign of Q, Splitting"),
+    pytest.param("sgld scalar", False, dict(target=linear_cases.posterior(Unscaled)), id="no N/n, Euler"),
+    pytest.param("sghmc dense Splitting", True, dict(target=linear_cases.posterior(Unscaled)), id="no N/n, Splitting"),
+    pytest.param("sgld dense", None, dict(steps_per_key=2), id="key used twice, Euler"),
+    pytest.param("sghmc dense Splitting", True, dict(steps_per_key=2), id="key used twice, Splitting"),
+    pytest.param("sgrld dense", True, dict(gradient_noise=None), id="not compensated, Euler"),
+    pytest.param("sgrhmc dense Splitting", True, dict(gradient_noise=None), id="not compensated, Splitting"),
+]
+
+
+@pytest.mark.parametrize(("name", "compensate", "mistake"), MISTAKES)
+def test_mistakes_are_noticed(name, compensate, mistake):
+    case = CASES[name]
+    if mistake == "curl":
+        curl = case.curl if case.mass is None else np.eye(DIM)
+        mistake = dict(recipe=with_curl(case.recipe, -curl))
+    found = deviations(case, compensate, 1.0, **mistake)
+    print(found)
+    assert max(found) > WRONG, found

@@ -7,14 +7,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.fields import Constant, as_number
-from ergodica.operators import Operator, apply_scaled, entrywise, is_entrywise, root
+from ergodica.operators import Operator, ScalarOperator, act, apply_scaled, entrywise, is_entrywise, root
 from ergodica.phase import Point, View
-from ergodica.tree import Layout
+from ergodica.tree import Combination, Layout
 
 
 class AuxiliaryEnergy(eqx.Module):
@@ -25,8 +26,12 @@ class AuxiliaryEnergy(eqx.Module):
         """g at this point."""
 
     @abstractmethod
+    def slope(self, point: Point, name: str) -> dict[str, Combination]:
+        """dg/dz by slot, not yet added up; a slot that is absent has no gradient here."""
+
     def gradient(self, point: Point, name: str) -> dict[str, PyTree]:
-        """dg/dz by slot; a slot that is absent has no gradient here."""
+        """dg/dz by slot."""
+        return {slot: share.value() for slot, share in self.slope(point, name).items()}
 
     @abstractmethod
     def draw(self, key: Array, point: Point, name: str) -> PyTree:
@@ -37,43 +42,47 @@ class Gaussian(AuxiliaryEnergy):
     """r^T M^-1 r / 2, the slot shaped like the position; drawn from N(0, T M).
 
     Args:
-        mass: M, a scalar, a vector shaped like the position, or a dense matrix.
+        mass: M, a scalar, a vector shaped like the position, or a dense matrix; the identity if left out.
     """
 
-    mass: Constant
-    inverse_mass: Constant
+    mass: Constant | None
+    inverse_mass: Constant | None  # of a matrix: derived once, not in every step
 
-    def __init__(self, mass: Any = 1.0):
-        self.mass = Constant(mass)
-        _refuse_negative("eg.Gaussian: mass", self.mass, strict=True)
-        inverse = _inverse(self.mass.entries) if self.mass.root_entries is not None else None
+    def __init__(self, mass: Any = None):
+        self.mass = None if mass is None else Constant(mass)
+        if self.mass is not None:
+            _refuse_negative("eg.Gaussian: mass", self.mass, strict=True)
         # a 2-D square array is a matrix or a diagonal for a 2-D slot; which one is known once the slot is
-        self.inverse_mass = self.mass if inverse is None else Constant(inverse)
+        is_square = self.mass is not None and self.mass.root_entries is not None
+        self.inverse_mass = Constant(_inverse(self.mass.entries)) if is_square else None  # pyright: ignore
 
     def mass_operator(self, layout: Layout) -> Operator:
+        if self.mass is None:
+            return ScalarOperator(jnp.ones((), layout.dtype), layout)
         return self.mass.operator(self.mass.entries, layout, layout)
 
     def inverse_operator(self, layout: Layout) -> Operator:
         mass = self.mass_operator(layout)
         if is_entrywise(mass):
             return entrywise(lambda m: 1 / m, mass)
+        assert self.inverse_mass is not None
         return self.inverse_mass.operator(self.inverse_mass.entries, layout, layout)
 
-    def velocity(self, momentum: PyTree) -> PyTree:
-        """M^-1 r."""
-        return self.inverse_operator(Layout.of(momentum)).apply(momentum)
-
     def value(self, point, name):
-        momentum = point.slot(name)
-        return tree.dot(momentum, self.velocity(momentum)) / 2
+        return tree.dot(point.slot(name), self.gradient(point, name)[name]) / 2
 
-    def gradient(self, point, name):
-        return {name: self.velocity(point.slot(name))}
+    def slope(self, point, name):
+        momentum = Combination.of(point.slot(name))
+        return {name: momentum if self.mass is None else act(self.inverse_operator(_layout(point, name)), momentum)}
 
     def draw(self, key, point, name):
         position = point.slot("position")
         normal = tree.normal_like(key, position)
         return apply_scaled(root(self.mass_operator(Layout.of(position))), jnp.sqrt(point.temperature), normal)
+
+
+def _layout(point: Point, name: str) -> Layout:
+    return Layout.of(point.slot(name))
 
 
 class Thermostat(AuxiliaryEnergy):
@@ -103,8 +112,8 @@ class Thermostat(AuxiliaryEnergy):
         excess = self._excess(point, name)
         return tree.dot(excess, excess) * (self._weight(point) / 2)
 
-    def gradient(self, point, name):
-        return {name: tree.scale(self._weight(point), self._excess(point, name))}
+    def slope(self, point, name):
+        return {name: Combination.of(self._excess(point, name)).scaled(self._weight(point))}
 
     def draw(self, key, point, name):
         position = point.slot("position")
@@ -139,21 +148,20 @@ class Relativistic(AuxiliaryEnergy):
         energies = jax.tree.map(lambda r: tree.cast(rest, r) * jnp.sqrt(self._rapidity(r) ** 2 + 1), point.slot(name))
         return tree.dot(energies, tree.ones_like(energies))
 
-    def gradient(self, point, name):
-        return {
-            name: jax.tree.map(
-                lambda r: r / (tree.cast(self.mass, r) * jnp.sqrt(self._rapidity(r) ** 2 + 1)), point.slot(name)
-            )
-        }
+    def slope(self, point, name):
+        velocity = jax.tree.map(lambda r: r / jnp.sqrt(self._rapidity(r) ** 2 + 1), point.slot(name))
+        return {name: Combination.of(velocity).scaled(1 / self.mass)}
 
     def draw(self, key, point, name):
         leaves, treedef = jax.tree.flatten(point.slot("position"))
         keys = jax.random.split(key, len(leaves))
-        coldness = self.mass * self.speed**2 / point.temperature
-        drawn = [
-            tree.cast(self.mass * self.speed, leaf) * hyperbolic(k, tree.cast(coldness, leaf), leaf.shape, leaf.dtype)
-            for k, leaf in zip(keys, leaves, strict=True)
-        ]
+        rest = self.mass * self.speed**2
+
+        def drawn_like(k, leaf):
+            b = tree.cast(rest, leaf) / tree.cast(point.temperature, leaf)
+            return tree.cast(self.mass * self.speed, leaf) * hyperbolic(k, b, leaf.shape, leaf.dtype)
+
+        drawn = [drawn_like(k, leaf) for k, leaf in zip(keys, leaves, strict=True)]
         return jax.tree.unflatten(treedef, drawn)
 
 
@@ -202,11 +210,12 @@ class Energy(AuxiliaryEnergy):
     def value(self, point, name):
         return self._scalar(point, name, set())
 
-    def gradient(self, point, name):
+    def slope(self, point, name):
         noted: set[str] = set()
         jax.eval_shape(lambda phase: self._scalar(point._replace(phase=phase), name, noted), point.phase)
         slots = {slot: point.slot(slot) for slot in point.phase._fields if slot in noted}
-        return jax.grad(lambda slots: self._scalar(point, name, set(), **slots))(slots)
+        found = jax.grad(lambda slots: self._scalar(point, name, set(), **slots))(slots)
+        return {slot: Combination.of(value) for slot, value in found.items()}
 
     def _scalar(self, point: Point, name: str, noted: set[str], **changed: PyTree) -> Array:
         value = jnp.asarray(self.fn(point.view(noted, potential=jnp.zeros(()), **changed)))
@@ -237,6 +246,6 @@ def _refuse_negative(what: str, constant: Constant, strict: bool) -> None:
     for leaf in jax.tree.leaves(constant.entries):
         if tree.is_traced(leaf) or (leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]):
             continue
-        least = leaf.min()
+        least = np.asarray(leaf).min()  # not leaf.min(): inside jit that has no value
         if not (least > 0 if strict else least >= 0):
             raise InputError(f"{what} must be {'positive' if strict else 'at least 0'}, got {float(least):g}")

@@ -26,10 +26,11 @@ from ergodica.operators import (
     DiagonalOperator,
     Operator,
     ScalarOperator,
+    act,
     psd_root,
 )
 from ergodica.phase import Point, View
-from ergodica.tree import Layout
+from ergodica.tree import Combination, Layout
 
 EXACT_LIMIT = 1_000  # entries up to which the diagonal of a Jacobian is taken exactly, one JVP each
 
@@ -75,7 +76,7 @@ class Field(eqx.Module):
         jax.eval_shape(trace, point.phase, scalar)
         return noted
 
-    def divergence(self, point: Point, row: str, col: str, transpose: bool, key: Array | None) -> PyTree | None:
+    def divergence(self, point: Point, row: str, col: str, transpose: bool, key: Array | None) -> Combination | None:
         """The share of this block in Gamma of the row slot (transpose: of F^T in the column slot), or None if zero."""
         noted = self.reads(point, row, col)
         wrt = row if transpose else col
@@ -83,16 +84,18 @@ class Field(eqx.Module):
         total = None
         if wrt in noted:
             out = cols if transpose else rows
-            total = self.explicit_divergence(
-                lambda x: self.value(point.view(**{wrt: x}), rows, cols), point.slot(wrt), out, transpose, key
+            total = Combination.of(
+                self.explicit_divergence(
+                    lambda x: self.value(point.view(**{wrt: x}), rows, cols), point.slot(wrt), out, transpose, key
+                )
             )
         if wrt == "position" and "potential" in noted:
             # chain rule: sum_j dF_ij/du du/dq_j, one scalar derivative times the gradient of that potential
             u = point.potential
             _, slope = jax.jvp(lambda u: self.value(point.view(potential=u), rows, cols), (u,), (jnp.ones_like(u),))
             change = self.operator(slope, rows, cols)
-            share = (change.transpose() if transpose else change).apply(point.potential_gradient)
-            total = share if total is None else tree.add(total, share)
+            share = act(change.transpose() if transpose else change, Combination.of(point.potential_gradient))
+            total = share if total is None else total + share
         return total
 
 
@@ -228,10 +231,12 @@ class Coupling(Field):
         fn: the column.
         elementwise: entry i depends on coordinate i of the row slot alone. Then the divergence of the transpose is
             one JVP at any size; checked in `recipe.init`, as for `eg.Elementwise`.
+        shared: the column is fn(z) / d, d the number of its entries.
     """
 
     fn: FieldFn
     elementwise: bool = eqx.field(static=True, default=False)
+    shared: bool = eqx.field(static=True, default=False)
 
     def value(self, z, rows, cols):
         return _expect_like("eg.Coupling", self.fn(z), rows)
@@ -242,7 +247,10 @@ class Coupling(Field):
                 f"eg.Coupling is a column between a slot and a scalar slot, but the column slot has shapes "
                 f"{cols.shapes}: use eg.Elementwise, eg.Diagonal or eg.Dense between larger slots"
             )
-        return ColumnOperator(value, rows, cols)
+        return ColumnOperator(value, rows, cols, self._factor(rows.size))
+
+    def _factor(self, entries: int) -> float:
+        return 1 / entries if self.shared else 1.0
 
     @property
     def is_probed(self):
@@ -250,9 +258,9 @@ class Coupling(Field):
 
     def explicit_divergence(self, f, x, out, transpose, key):
         if not transpose:
-            return jax.jvp(f, (x,), (tree.ones_like(x),))[1]
+            return tree.scale(self._factor(out.size), jax.jvp(f, (x,), (tree.ones_like(x),))[1])
         diagonal = jax.jvp(f, (x,), (tree.ones_like(x),))[1] if self.elementwise else jacobian_diagonal(f, x, key)
-        return out.unravel(tree.dot(diagonal, tree.ones_like(diagonal))[None])
+        return out.unravel(self._factor(tree.size(x)) * tree.total(diagonal)[None])
 
 
 class Root(Field):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
-from ergodica.tree import Layout
+from ergodica.tree import Combination, Layout
 
 
 class Operator(eqx.Module):
@@ -87,15 +87,16 @@ class ColumnOperator(Operator):
     value: PyTree
     layout: Layout = eqx.field(static=True)
     scalar: Layout = eqx.field(static=True)
+    factor: float = eqx.field(static=True, default=1.0)  # apart from the entries, so that it meets numbers first
 
     def apply(self, x):
-        return tree.scale(self.scalar.ravel(x)[0], self.value)
+        return tree.scale(self.factor * self.scalar.ravel(x)[0], self.value)
 
     def transpose(self):
-        return RowOperator(self.value, self.layout, self.scalar)
+        return RowOperator(self.value, self.layout, self.scalar, self.factor)
 
     def to_dense(self):
-        return self.layout.ravel(self.value)[:, None]
+        return self.factor * self.layout.ravel(self.value)[:, None]
 
 
 class RowOperator(Operator):
@@ -104,15 +105,16 @@ class RowOperator(Operator):
     value: PyTree
     layout: Layout = eqx.field(static=True)
     scalar: Layout = eqx.field(static=True)
+    factor: float = eqx.field(static=True, default=1.0)
 
     def apply(self, x):
-        return self.scalar.unravel(tree.dot(self.value, x)[None])
+        return self.scalar.unravel(self.factor * tree.dot(self.value, x)[None])
 
     def transpose(self):
-        return ColumnOperator(self.value, self.layout, self.scalar)
+        return ColumnOperator(self.value, self.layout, self.scalar, self.factor)
 
     def to_dense(self):
-        return self.layout.ravel(self.value)[None, :]
+        return self.factor * self.layout.ravel(self.value)[None, :]
 
 
 def entrywise(function: Any, first: Any, *others: Any) -> Operator:
@@ -166,15 +168,24 @@ def row_layout(operator: Operator) -> Layout:
             return operator.layout  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def apply_scaled(operator: Operator, number: Any, x: PyTree) -> PyTree:
-    """number * (operator x), the number taken into what is small: a scalar or a column costs one product an entry."""
+def act(operator: Operator, x: Combination) -> Combination:
+    """operator x, left as numbers times pytrees where the operator is a number times something."""
     match operator:
         case ScalarOperator():
-            return tree.scale(jnp.asarray(number, operator.layout.dtype) * operator.value, x)
+            return x.scaled(operator.value)
         case ColumnOperator():
-            return operator.apply(tree.scale(number, x))
+            number = operator.factor * operator.scalar.ravel(x.value())[0]
+            return Combination.of(operator.value).scaled(number)
+        case RowOperator():
+            shares = [Combination((c, operator.apply(term))) for c, term in x.terms]
+            return Combination(*(term for share in shares for term in share.terms))
         case _:
-            return tree.scale(number, operator.apply(x))
+            return Combination.of(operator.apply(x.value()))
+
+
+def apply_scaled(operator: Operator, number: Any, x: PyTree) -> PyTree:
+    """number * (operator x)."""
+    return act(operator, Combination.of(x)).scaled(number).value()
 
 
 def root(operator: Operator) -> Operator:

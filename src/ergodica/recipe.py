@@ -6,7 +6,7 @@
 (Ma, Chen, Fox, 2015, Theorem 1 and Eq. 3; with temperature, docs/explanation/mathematics.md.)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -17,12 +17,11 @@ from jaxtyping import Array, PyTree
 from ergodica import structure, tree
 from ergodica.energy import AuxiliaryEnergy
 from ergodica.fields import EXACT_LIMIT, Field
-from ergodica.operators import Operator, apply_scaled, scaled
+from ergodica.operators import Operator, act, scaled
 from ergodica.phase import Evaluation, Phase, Point, evaluate, phase_type
-from ergodica.tree import Layout
+from ergodica.tree import Combination, Layout
 
 Operators = dict[Any, Operator]
-Term = tuple[int, PyTree | None]  # a sign and a value, None where it vanishes by structure
 
 
 class Recipe(eqx.Module):
@@ -82,7 +81,7 @@ class Recipe(eqx.Module):
         """The phase at `position`, auxiliaries drawn from exp(-g/T). Outside jit it looks at values: D PSD, Q skew,
         `Elementwise` true to its name, everything finite."""
         position = jax.tree.map(jnp.asarray, position)
-        traced = tree.is_traced((position, key, self, temperature))
+        traced = tree.is_traced((position, key, self, temperature)) or tree.is_staged()
         structure.check_temperature(temperature)
         if not traced:
             target.check(position)
@@ -99,16 +98,14 @@ class Recipe(eqx.Module):
     def drift(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
         """f(z) = -(D + Q) grad H + T Gamma, like the phase. `batch=None`: all data."""
         evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
-        zeros = jax.tree.map(jnp.zeros_like, phase)
-        return zeros._replace(**_sums(self.moves(phase, evaluations, temperature, 1.0)))
+        return _like(phase, self.moves(phase, evaluations, temperature, 1.0))
 
     def correction(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
         """T Gamma, like the phase. Above fields.EXACT_LIMIT entries a `Diagonal` takes a random probe (fixed key)."""
         evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
-        points = [self.point(phase, e, temperature) for e in evaluations]
-        total = _mean([self.gamma(point) for point in points])
-        zeros = jax.tree.map(jnp.zeros_like, phase)
-        return zeros._replace(**{slot: tree.scale(temperature, value) for slot, value in total.items()})
+        gammas = [self.gamma(self.point(phase, e, temperature)) for e in evaluations]
+        shares = [{slot: value.scaled(temperature / len(gammas)) for slot, value in g.items()} for g in gammas]
+        return _like(phase, _sums(shares))
 
     def matrices(self, target: Any, phase: Phase, temperature: Any = 1.0) -> tuple[Array, Array]:
         """D and Q as dense matrices over the whole phase, for looking and checking on small problems."""
@@ -168,29 +165,26 @@ class Recipe(eqx.Module):
         values = [energy.value(point, name).astype(dtype) for name, energy in self.energy.items()]
         return sum(values, start=jnp.zeros((), dtype))
 
-    def hamiltonian_gradient(self, point: Point, gradient: PyTree) -> dict[str, PyTree]:
+    def hamiltonian_gradient(self, point: Point, gradient: PyTree) -> dict[str, Combination]:
         """grad H by slot, from the gradient of U at hand."""
-        total = {"position": gradient}
-        for name, energy in self.energy.items():
-            for slot, value in energy.gradient(point, name).items():
-                total[slot] = value if slot not in total else tree.add(total[slot], value)
-        return total
+        shares = [{"position": Combination.of(gradient)}]
+        shares += [energy.slope(point, name) for name, energy in self.energy.items()]
+        return _sums(shares)
 
-    def gamma(self, point: Point, key: Array | None = None) -> dict[str, PyTree]:
+    def gamma(self, point: Point, key: Array | None = None) -> dict[str, Combination]:
         """Gamma_i = sum_j d/dz_j (D_ij + Q_ij) by slot; a slot where it vanishes by structure is absent."""
-        terms: dict[str, list[Term]] = {slot: [] for slot in self.slots}
-        for slot, field in self.diffusion.items():
-            terms[slot].append((1, field.divergence(point, slot, slot, False, key)))
+        shares = [{slot: field.divergence(point, slot, slot, False, key)} for slot, field in self.diffusion.items()]
         for (row, col), field in self.curl.items():
-            terms[row].append((1, field.divergence(point, row, col, False, key)))
+            shares.append({row: field.divergence(point, row, col, False, key)})
             if row != col:
-                terms[col].append((-1, field.divergence(point, row, col, True, key)))
-        return _sums(terms)
+                derived = field.divergence(point, row, col, True, key)
+                shares.append({col: None if derived is None else derived.scaled(-1)})
+        return _sums(shares)
 
     def moves(
         self, phase: Phase, evaluations: tuple[Evaluation, ...], temperature: Any, time: Any, key: Array | None = None
-    ) -> dict[str, list[Term]]:
-        """time * f(z) by slot, as signed terms: time * [-(D + Q) grad H + T Gamma].
+    ) -> dict[str, Combination]:
+        """time * f(z) = time * [-(D + Q) grad H + T Gamma] by slot; a slot that does not move is absent.
 
         From a cross-fitted pair, D, Q and Gamma are means over both, but for what multiplies the gradient of U: there
         each potential's operator meets the other batch's gradient.
@@ -199,15 +193,14 @@ class Recipe(eqx.Module):
         slopes = [self.hamiltonian_gradient(p, e.gradient) for p, e in zip(points, evaluations, strict=True)]
         each_d, each_q = [self.diffusion_at(p) for p in points], [self.curl_at(p) for p in points]
         mean_d, mean_q = mean_operators(each_d), mean_operators(each_q)
-        terms: dict[str, list[Term]] = {slot: [] for slot in self.slots}
+        shares: list[dict[str, Combination | None]] = []
 
         def push(row: str, col: str, sign: int, mean: Operator, each: list[Operator]) -> None:
             if col != "position":
-                terms[row].append((sign, apply_scaled(mean, time, slopes[0][col])))
+                shares.append({row: act(mean, slopes[0][col]).scaled(sign * time)})
                 return
             for operator, slope in zip(each, slopes, strict=True):
-                share = time if len(each) == 1 else time / len(each)
-                terms[row].append((sign, apply_scaled(operator, share, slope[col])))
+                shares.append({row: act(operator, slope[col]).scaled(sign * time / len(each))})
 
         for slot in self.diffusion:
             push(slot, slot, -1, mean_d[slot], [d[slot] for d in each_d])
@@ -216,9 +209,9 @@ class Recipe(eqx.Module):
             push(row, col, -1, mean_q[row, col], each)
             if row != col:
                 push(col, row, 1, mean_q[row, col].transpose(), [q.transpose() for q in each])
-        for slot, value in _mean([self.gamma(point, key) for point in points]).items():
-            terms[slot].append((1, tree.scale(time * temperature, value)))
-        return terms
+        for gamma in (self.gamma(point, key) for point in points):
+            shares.append({slot: value.scaled(time * temperature / len(points)) for slot, value in gamma.items()})
+        return _sums(shares)
 
     def is_probed(self, phase: Phase) -> bool:
         """Whether the correction takes a random probe, and so a key, at this size."""
@@ -243,27 +236,16 @@ def mean_operators(operators: list[Operators]) -> Operators:
     return {key: jax.tree.map(lambda a, b: (a + b) / 2, first[key], second[key]) for key in first}
 
 
-def add_terms(start: PyTree, terms: list[Term]) -> PyTree:
-    """start + the signed terms, in order."""
-    for sign, value in terms:
-        if value is not None:
-            start = tree.add(start, value) if sign > 0 else tree.subtract(start, value)
-    return start
+def _sums(shares: Iterable[Mapping[str, Combination | None]]) -> dict[str, Combination]:
+    """The sum of the shares of each slot; a slot without any is left out."""
+    total: dict[str, Combination] = {}
+    for share in shares:
+        for slot, value in share.items():
+            if value is not None:
+                total[slot] = total[slot] + value if slot in total else value
+    return total
 
 
-def _sums(terms: dict[str, list[Term]]) -> dict[str, PyTree]:
-    """The sum of each slot's terms; a slot without any is left out."""
-    sums = {}
-    for slot, values in terms.items():
-        present = [(sign, value) for sign, value in values if value is not None]
-        if present:
-            (sign, first), *rest = present
-            sums[slot] = add_terms(first if sign > 0 else tree.scale(-1, first), rest)
-    return sums
-
-
-def _mean(values: list[dict[str, PyTree]]) -> dict[str, PyTree]:
-    if len(values) == 1:
-        return values[0]
-    first, second = values
-    return {slot: tree.mean(first[slot], second[slot]) for slot in first}
+def _like(phase: Phase, slots: dict[str, Combination]) -> Phase:
+    """These slots as a phase, zero elsewhere."""
+    return jax.tree.map(jnp.zeros_like, phase)._replace(**{slot: value.value() for slot, value in slots.items()})

@@ -62,9 +62,10 @@ def _check_sign(slot: str, field: Constant) -> None:
             raise InputError(f"diffusion[{slot!r}] holds NaN or infinity: D must be finite")
         # a square array may be a matrix, whose entries may be negative: it is looked at in recipe.init
         is_square = leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]
-        if not is_square and leaf.min() < 0:
+        least = np.asarray(leaf).min()  # not leaf.min(): inside jit that has no value
+        if not is_square and least < 0:
             raise InputError(
-                f"diffusion[{slot!r}] is not positive semidefinite: its smallest entry is {float(leaf.min()):g}, "
+                f"diffusion[{slot!r}] is not positive semidefinite: its smallest entry is {float(least):g}, "
                 "and D must be at least 0 everywhere"
             )
 

@@ -44,11 +44,16 @@ def ones_like(x: PyTree) -> PyTree:
     return jax.tree.map(jnp.ones_like, x)
 
 
+def total(x: PyTree) -> Array:
+    """The sum of all entries, in the widest dtype among the leaves."""
+    dtype = common_dtype(x)
+    first, *rest = (jnp.sum(leaf).astype(dtype) for leaf in jax.tree.leaves(x))
+    return sum(rest, start=first)
+
+
 def dot(x: PyTree, y: PyTree) -> Array:
     """Inner product, in the widest dtype among the leaves."""
-    dtype = common_dtype(x)
-    products = jax.tree.map(lambda a, b: jnp.sum(a * b).astype(dtype), x, y)
-    return sum(jax.tree.leaves(products), start=jnp.zeros((), dtype))
+    return total(multiply(x, y))
 
 
 def size(x: PyTree) -> int:
@@ -78,9 +83,52 @@ def is_traced(x: PyTree) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(x))
 
 
+def is_staged() -> bool:
+    """Whether we are inside jit, where an operation has no value even if all that it is given has one."""
+    return isinstance(jnp.zeros(()) + 1, Tracer)
+
+
 def paths(x: PyTree) -> list[str]:
     """The name of each leaf, as a person would write it: `position['w'][0]` gives `['w'][0]`."""
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(x)]
+
+
+class Combination:
+    """sum_k c_k x_k of numbers c_k and pytrees x_k, added up only when asked for its value.
+
+    Numbers meet numbers before they meet arrays, and terms of the same pytree are one: r - c r + ... costs what a
+    person would write, (1 - c) r + .... A coefficient None is exactly 1.
+    """
+
+    def __init__(self, *terms: tuple[Any, PyTree]):
+        self.terms = terms
+
+    @classmethod
+    def of(cls, x: PyTree) -> "Combination":
+        return cls((None, x))
+
+    def __add__(self, other: "Combination") -> "Combination":
+        return Combination(*self.terms, *other.terms)
+
+    def scaled(self, number: Any) -> "Combination":
+        def times(coefficient: Any, x: PyTree) -> Any:
+            factor = jnp.asarray(number, common_dtype(x))
+            return factor if coefficient is None else coefficient * factor
+
+        return Combination(*((times(c, x), x) for c, x in self.terms))
+
+    def value(self) -> PyTree:
+        merged: dict[int, tuple[Any, PyTree]] = {}
+        for coefficient, x in self.terms:
+            if id(x) in merged:
+                known = merged[id(x)][0]
+                coefficient = (1 if known is None else known) + (1 if coefficient is None else coefficient)
+            merged[id(x)] = (coefficient, x)
+        (first, total), *rest = merged.values()
+        total = total if first is None else scale(first, total)
+        for coefficient, x in rest:
+            total = add(total, x) if coefficient is None else add_scaled(total, coefficient, x)
+        return total
 
 
 class Layout(NamedTuple):

@@ -1,6 +1,6 @@
 """Each sampler's step written by hand in plain jax.numpy, as an expert would who cares for nothing but speed.
 
-A twin is `step(phase, evaluate, normal, step_size, temperature, *numbers) -> phase`: the phase is a tuple of flat arrays,
+A twin is `step(phase, evaluate, normal, step_size, temperature, *numbers) -> phase`: the phase is a tuple of arrays,
 `evaluate(position)` gives (potential, gradient), two such pairs for a cross-fitted step, and `normal` are the step's
 standard normals. Numbers meet numbers before they meet arrays, and nothing is computed twice.
 """

@@ -16,7 +16,6 @@ from jaxtyping import Array, PyTree
 import ergodica as eg
 from ergodica.integrators import State
 
-
 # jaxlib 0.10.2 compiles a matrix-vector product beside a reduction wrongly when vmap makes it wider than 16,384 float64:
 # rows beyond are silently wrong (jax-ml/jax issue 39103, by YNNPACK; not in 0.10.1).
 MOST_CHAINS = 16_384
@@ -57,9 +56,7 @@ def advance(
     temperature: float = 1.0, batches: Callable[[Array], PyTree] | None = None, steps_per_key: int = 1,
 ) -> State:  # fmt: skip
     """The states after `steps` steps. `steps_per_key` other than 1 is the error of using a key again."""
-    return _advance(
-        kernel, states, key, step_size, steps, temperature, batches, _nothing, steps, 1, steps_per_key
-    )[0]  # fmt: skip
+    return _advance(kernel, states, key, step_size, steps, temperature, batches, _nothing, steps, 1, steps_per_key)[0]
 
 
 def mean_and_error(per_chain: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -92,8 +89,14 @@ def _advance(kernel, states, key, step_size, steps, temperature, batches, observ
 
 @eqx.filter_jit
 def _loop(kernel, states, key, step_size, temperature, batches, observe, steps, burn_in, thin, steps_per_key):
-    chains = states.steps.shape[0]
-    k_noise, k_batch = jax.random.split(key)
+    words = jax.random.key_data(jax.random.split(key))
+    chain = jnp.arange(_chains(states), dtype=jnp.uint32)
+
+    def keys(word, number):
+        # Threefry is another function for every key, neighbours included: keys that count up need no hash of their own,
+        # and the loop without one compiles a third faster.
+        first = jnp.broadcast_to(word[0] + number.astype(jnp.uint32), chain.shape)
+        return jax.random.wrap_key_data(jnp.stack([first, word[1] + chain], axis=1))
 
     def one(state, noise, batch):
         rows = None if batches is None else batches(batch)
@@ -101,9 +104,7 @@ def _loop(kernel, states, key, step_size, temperature, batches, observe, steps, 
 
     def body(number, carry):
         states, total = carry
-        noise = jax.random.split(jax.random.fold_in(k_noise, number // steps_per_key), chains)
-        batch = jax.random.split(jax.random.fold_in(k_batch, number), chains)
-        states = jax.vmap(one)(states, noise, batch)
+        states = jax.vmap(one)(states, keys(words[0], number // steps_per_key), keys(words[1], number))
         after = number + 1 - burn_in
         is_due = (after > 0) & (after % thin == 0)
         total = jax.lax.cond(is_due, lambda: _add(total, jax.vmap(observe)(states.phase)), lambda: total)

@@ -12,7 +12,6 @@ import pytest
 from scipy.linalg import expm
 
 import ergodica as eg
-from ergodica.integrators import Setting
 from ergodica.tree import Layout
 from tests.oracle.stationarity import QUICK
 
@@ -138,7 +137,7 @@ def test_the_splitting_injects_its_friction_less_two_half_kicks(name):
 def info_of(recipe, v, integrator, target=TARGET, start=START, step_size=1e-3):
     kernel = eg.Kernel(target, recipe, integrator, gradient_noise=v)
     state = kernel.init(start, jax.random.key(0))
-    return kernel.step(state, jax.random.key(1), step_size)[1]
+    return jax.jit(lambda s: kernel.step(s, jax.random.key(1), step_size)[1], compiler_options=QUICK)(state)
 
 
 @pytest.mark.parametrize("integrator", [eg.Euler(), eg.Splitting()], ids=lambda i: type(i).__name__)

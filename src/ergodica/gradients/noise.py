@@ -49,8 +49,11 @@ class Known(GradientNoise):
         self.covariance = Constant(covariance)
         for leaf in jax.tree.leaves(self.covariance.entries):
             is_vector = leaf.ndim != 2 or leaf.shape[0] != leaf.shape[1]
-            if is_vector and not tree.is_traced(leaf) and not leaf.min() >= 0:
-                raise InputError(f"the gradient noise V is a covariance, at least 0, got {float(leaf.min()):g}")
+            if not is_vector or tree.is_traced(leaf):
+                continue
+            least = np.asarray(leaf).min()  # not leaf.min(): inside jit that has no value
+            if not least >= 0:
+                raise InputError(f"the gradient noise V is a covariance, at least 0, got {float(least):g}")
 
     def init(self, position):
         return ()

@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.errors import InputError
-from ergodica.operators import DenseOperator, Operator, entrywise, is_entrywise, product, row_layout
+from ergodica.operators import DenseOperator, Operator, ScalarOperator, entrywise, is_entrywise, product, row_layout
 from ergodica.tree import Layout
 
 JOINT_LIMIT = 1_000  # numbers up to which noise that enters several slots is compensated jointly, as one matrix
@@ -51,13 +51,10 @@ def cut_root(matrix: Array) -> tuple[Array, Array]:
 
 
 def _count(flags: Operator) -> Array:
-    value = flags.value  # pyright: ignore[reportAttributeAccessIssue]
-    layout = row_layout(flags)
-    counts = [
-        jnp.sum(flag, dtype=jnp.int32) * (layout.size if flag.ndim == 0 and not layout.is_scalar else 1)
-        for flag in jax.tree.leaves(value)
-    ]
-    return sum(counts[1:], start=counts[0])
+    """The number of coordinates flagged; a scalar operator has one flag for all."""
+    leaves = jax.tree.leaves(flags.value)  # pyright: ignore[reportAttributeAccessIssue]
+    total = sum((jnp.sum(flag, dtype=jnp.int32) for flag in leaves), start=jnp.zeros((), jnp.int32))
+    return total * row_layout(flags).size if isinstance(flags, ScalarOperator) else total
 
 
 def largest_step(diffusion: Operator, through: Operator, noise: Operator, temperature: Any) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ergodica import tree
 from ergodica.fields import Constant, Field
@@ -13,9 +13,10 @@ from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator
 from ergodica.integrators.compensation import Compensation
 from ergodica.integrators.reflection import inverse_mass_of, reflect
-from ergodica.operators import Operator, apply_scaled, plus, root, scaled
+from ergodica.operators import Operator, act, plus, root, scaled
 from ergodica.phase import Phase
-from ergodica.recipe import Recipe, add_terms, mean_operators
+from ergodica.recipe import Recipe, mean_operators
+from ergodica.tree import Combination
 
 
 class Euler(Integrator):
@@ -41,16 +42,17 @@ class Euler(Integrator):
         diffusion = mean_operators([recipe.diffusion_at(p) for p in points])
         moves = recipe.moves(phase, evaluations, temperature, step_size, draws.get("probe"))
         increments, met = _noise(recipe, points, diffusion, draws, setting, noise)
-        new = {
-            slot: add_terms(value, [*moves[slot], (1, increments.get(slot))]) for slot, value in phase._asdict().items()
-        }
+        new = {}
+        for slot, value in phase._asdict().items():
+            shares = [x for x in (moves.get(slot), increments.get(slot)) if x is not None]
+            new[slot] = sum(shares, start=Combination.of(value)).value()
         return _reflected(recipe, phase._replace(**new), points, diffusion, domain), met
 
 
 def _is_zero(field: Field) -> bool:
     if not isinstance(field, Constant) or tree.is_traced(field.entries):
         return False
-    return not any(np.any(leaf) for leaf in jax.tree.leaves(field.entries))
+    return not any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(field.entries))
 
 
 def draw_normals(recipe: Recipe, phase: Phase, key: Array) -> dict[str, Any]:
@@ -63,26 +65,30 @@ def draw_normals(recipe: Recipe, phase: Phase, key: Array) -> dict[str, Any]:
     }
 
 
-def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, PyTree], Compensation]:
+def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, Combination], Compensation]:
     """The injected noise by slot: N(0, eps (2 T D - eps B))."""
     step_size, temperature, *_ = setting
     spread = jnp.sqrt(2 * step_size * temperature)
     dtype = tree.common_dtype(points[0].slot("position"))
+
+    def full(slot: str) -> Combination:
+        return act(root(diffusion[slot]), Combination.of(draws[slot])).scaled(spread)
+
     if noise is None:
-        return {s: apply_scaled(root(d), spread, draws[s]) for s, d in diffusion.items()}, compensation.nothing(dtype)
+        return {slot: full(slot) for slot in diffusion}, compensation.nothing(dtype)
     through = _through(recipe, points, diffusion)
     covered = {slot: column for slot, column in through.items() if slot in diffusion}
-    plain = {s: apply_scaled(root(d), spread, draws[s]) for s, d in diffusion.items() if s not in covered}
+    plain = {slot: full(slot) for slot in diffusion if slot not in covered}
     if len(covered) == 1:
         ((slot, column),) = covered.items()
         d, time = diffusion[slot], jnp.asarray(step_size, dtype)
         variance = scaled(2 * step_size * temperature, d)
         increment, cuts = compensation.inject(variance, scaled(time, column), noise, draws[slot])
         met = Compensation(cuts, compensation.largest_step(d, column, noise, temperature))
-        plain = {**plain, slot: increment}
+        plain = {**plain, slot: Combination.of(increment)}
     elif covered:
         joint, met = _joint_noise(points[0], diffusion, covered, draws, setting, noise)
-        plain = {**plain, **joint}
+        plain |= {slot: Combination.of(increment) for slot, increment in joint.items()}
     else:
         met = compensation.nothing(dtype)
     # a slot with gradient noise and no D has nothing to subtract it from: no step is small enough

@@ -9,32 +9,33 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.energy import Gaussian
+from ergodica.fields import EXACT_LIMIT
 from ergodica.operators import DenseOperator, Operator, apply_scaled, entrywise, is_entrywise, psd_root, root
-from ergodica.tree import Layout
+from ergodica.tree import Combination, Layout
 
 
 class Decay(NamedTuple):
-    """Ornstein-Uhlenbeck over a time t: r -> a r + N(0, T S), a = exp(-t D M^-1), S = M - a M a^T."""
+    """Ornstein-Uhlenbeck over a time t: r -> a r + N(0, S), a = exp(-t D M^-1), S = T (M - a M a^T)."""
 
     factor: Operator
     variance: Operator
 
 
-def decay(diffusion: Operator, energy: Gaussian, layout: Layout, time: Any) -> Decay:
+def decay(diffusion: Operator, energy: Gaussian, layout: Layout, time: Any, temperature: Any) -> Decay:
     """The exact law of friction for a Gaussian energy, entry by entry or as matrices."""
     mass, inverse = energy.mass_operator(layout), energy.inverse_operator(layout)
-    time = jnp.asarray(time, layout.dtype)
+    time, heat = jnp.asarray(time, layout.dtype), jnp.asarray(temperature, layout.dtype)
     if is_entrywise(diffusion, mass):
-        factor = entrywise(lambda d, i: jnp.exp(-time.astype(d.dtype) * d * i), diffusion, inverse)
-        variance = entrywise(
-            lambda d, i, m: -m * jnp.expm1(-2 * time.astype(d.dtype) * d * i), diffusion, inverse, mass
-        )
+        # 1 - a^2 from the same exponential: with x = e^-tk - 1 it is -x (2 + x), without loss where t k is small
+        lost = entrywise(lambda d, i: jnp.expm1(-time.astype(d.dtype) * i * d), diffusion, inverse)
+        factor = entrywise(lambda x: 1 + x, lost)
+        variance = entrywise(lambda x, m: -heat.astype(m.dtype) * m * (x * (2 + x)), lost, mass)
         return Decay(factor, variance)
     # In r = M^1/2 s friction is ds = -K s dt + sqrt(2 T K) dW with K = M^-1/2 D M^-1/2 symmetric, so that
-    # a = M^1/2 e^(-t K) M^-1/2 and S = M^1/2 (1 - e^(-2 t K)) M^1/2.
+    # a = M^1/2 e^(-t K) M^-1/2 and S = T M^1/2 (1 - e^(-2 t K)) M^1/2.
     half, back = psd_root(mass.to_dense()), psd_root(inverse.to_dense())
     kept, fresh = relaxation(time * (back @ diffusion.to_dense() @ back))
-    factor, spread = half @ kept @ back, half @ fresh
+    factor, spread = half @ kept @ back, jnp.sqrt(heat) * (half @ fresh)
     return Decay(DenseOperator(factor, layout, layout), DenseOperator(spread @ spread.T, layout, layout, spread))
 
 
@@ -88,21 +89,54 @@ def symmetric_friction(
     return drag(tree.add(drag(momentum), noise))
 
 
-def coupling_decay(coupling: Callable[[PyTree], PyTree], momentum: PyTree, time: Any, is_elementwise: bool) -> PyTree:
+def coupling_decay(
+    coupling: Callable[[PyTree], Combination], momentum: Combination, time: Any, is_elementwise: bool
+) -> Combination:
     """dr/dt = -c(r) over a time t: the thermostat's part of the friction, the thermostat fixed.
 
-    Entry by entry an exponential step, exact for c linear in r (all thermostats here), order 2 otherwise; for a
-    coupling that mixes coordinates a midpoint step.
+    An exponential step r - t phi(t J) c, J = dc/dr, phi(x) = (1 - e^-x) / x: exact for c linear in r (all thermostats
+    here), order 2 otherwise, and stable however far the thermostat swings.
     """
+    like = momentum.terms[0][1]
+    rate = _rate(coupling(like), like)
+    if rate is not None:  # a number times r, whatever r is: no need to add it up yet
+        return momentum.scaled(jnp.exp(-jnp.asarray(time, rate.dtype) * rate))
+    start = momentum.value()
+
+    def force(r: PyTree) -> PyTree:
+        return coupling(r).value()
+
     if not is_elementwise:
-        middle = tree.add_scaled(momentum, -time / 2, coupling(momentum))
-        return tree.add_scaled(momentum, -time, coupling(middle))
-    value, slope = jax.jvp(coupling, (momentum,), (tree.ones_like(momentum),))
+        return Combination.of(_mixing_decay(force, start, time))
+    value, slope = jax.jvp(force, (start,), (tree.ones_like(start),))
 
     def exponential(r, c, j):
         return r - tree.cast(time, r) * _phi(tree.cast(time, r) * j) * c
 
-    return jax.tree.map(exponential, momentum, value, slope)
+    return Combination.of(jax.tree.map(exponential, start, value, slope))
+
+
+def _rate(force: Combination, momentum: PyTree) -> Any:
+    """The number c where the force is c times the momentum itself, else None."""
+    is_multiple = all(c is not None and x is momentum for c, x in force.terms)
+    return sum(c for c, _ in force.terms) if is_multiple else None
+
+
+def _mixing_decay(coupling: Callable[[PyTree], PyTree], momentum: PyTree, time: Any) -> PyTree:
+    """The same for a coupling that mixes coordinates; above EXACT_LIMIT numbers by a midpoint step."""
+    layout = Layout.of(momentum)
+    if layout.size > EXACT_LIMIT:
+        middle = tree.add_scaled(momentum, -time / 2, coupling(momentum))
+        return tree.add_scaled(momentum, -time, coupling(middle))
+
+    def flat_coupling(r: Array) -> Array:
+        return layout.ravel(coupling(layout.unravel(r)))
+
+    flat, time = layout.ravel(momentum), jnp.asarray(time, layout.dtype)
+    slope, value = jax.jacfwd(flat_coupling)(flat), flat_coupling(flat)
+    # the last column of exp [[-t J, -t c], [0, 0]] is -t phi(t J) c, with a 1 below
+    generator = jnp.pad(-time * jnp.concatenate([slope, value[:, None]], axis=1), ((0, 1), (0, 0)))
+    return layout.unravel(flat + jax.scipy.linalg.expm(generator)[:-1, -1])
 
 
 def _phi(x: Array) -> Array:

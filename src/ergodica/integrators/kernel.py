@@ -92,10 +92,11 @@ class Kernel(eqx.Module):
                 "eg.Leapfrog needs the potential for its Metropolis test, but this target gives gradients only: use a "
                 "recipe with friction (eg.sghmc), or a target with a potential (eg.Density, eg.Posterior)"
             )
-        if not tree.is_traced(phase):
+        traced = tree.is_traced(phase) or tree.is_staged()
+        if not traced:
             check_reflection(self.recipe, self.target, self.recipe.point_at(self.target, phase, temperature))
         noise = None if self.gradient_noise is None else self.gradient_noise.init(phase.position)
-        if self.gradient_noise is not None and not tree.is_traced(phase):
+        if self.gradient_noise is not None and not traced:
             covariance = self.gradient_noise.operator(noise, Layout.of(phase.position))
             if covariance is not None and not tree.is_traced(covariance):
                 structure.check_psd("gradient_noise", covariance, strict=False)
@@ -107,7 +108,7 @@ class Kernel(eqx.Module):
         """One step; `batch=None`: all data. A recipe that reads z.potential takes an `eg.BatchPair`."""
         structure.check_step_size(step_size)
         structure.check_temperature(temperature)
-        setting = Setting(step_size, temperature, self.target.domain, state.steps)
+        setting = self._setting(state, step_size, temperature)
         if isinstance(self.integrator, Leapfrog):
             return self._trajectory(state, key, setting, batch)
         draws = self.integrator.draw(self.recipe, state.phase, key, setting)
@@ -124,7 +125,7 @@ class Kernel(eqx.Module):
 
     def probe(self, state: State, draws: Any, step_size: Any, temperature: Any = 1.0) -> State:
         """The first half of a step: at its position the gradient is wanted."""
-        setting = Setting(step_size, temperature, self.target.domain, state.steps)
+        setting = self._setting(state, step_size, temperature)
         return state._replace(phase=self.integrator.probe(self.recipe, state.phase, draws, setting))
 
     def finish(
@@ -137,7 +138,7 @@ class Kernel(eqx.Module):
         temperature: Any = 1.0,
     ) -> tuple[State, StepInfo]:
         """The second half, from the evaluation at the probed position."""
-        setting = Setting(step_size, temperature, self.target.domain, state.steps)
+        setting = self._setting(state, step_size, temperature)
         covariance = self._covariance(state, batch)
         phase, met = self.integrator.finish(self.recipe, state.phase, evaluations, draws, setting, covariance)
         noise = state.noise
@@ -147,6 +148,11 @@ class Kernel(eqx.Module):
         potential = sum(potentials[1:], start=potentials[0]) / len(potentials) if potentials else None
         info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool))
         return State(phase, noise, state.steps + 1), info
+
+    def _setting(self, state: State, step_size: Any, temperature: Any) -> Setting:
+        # in the dtype of the position: a float32 schedule and a float64 temperature could not meet
+        dtype = tree.common_dtype(state.phase.position)
+        return Setting(jnp.asarray(step_size, dtype), jnp.asarray(temperature, dtype), self.target.domain, state.steps)
 
     def _covariance(self, state: State, batch: PyTree | None) -> Operator | None:
         layout = Layout.of(state.phase.position)

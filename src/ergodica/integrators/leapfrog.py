@@ -12,9 +12,10 @@ from ergodica.energy import Energy
 from ergodica.errors import InputError
 from ergodica.integrators.base import Setting
 from ergodica.integrators.reflection import inverse_mass_of, reflect
-from ergodica.operators import apply_scaled
+from ergodica.operators import act
 from ergodica.phase import Phase, Point
 from ergodica.recipe import Recipe
+from ergodica.tree import Combination
 
 
 class Leapfrog(eqx.Module):
@@ -67,13 +68,16 @@ class Leapfrog(eqx.Module):
         curl = recipe.curl_block(recipe.curl_at(Point(start)), name, "position")
 
         def kick(z: Phase, gradient: PyTree) -> Phase:
-            return z._replace(**{name: tree.subtract(getattr(z, name), apply_scaled(curl, step_size / 2, gradient))})
+            kicked = Combination.of(getattr(z, name)) + act(curl, Combination.of(gradient)).scaled(-step_size / 2)
+            return z._replace(**{name: kicked.value()})
 
         def leap(_, carry: tuple[Phase, Array, PyTree]) -> tuple[Phase, Array, PyTree]:
             z = kick(carry[0], carry[2])
-            velocity = recipe.energy[name].gradient(Point(z), name)[name]
-            position = tree.add(z.position, apply_scaled(curl.transpose(), step_size, velocity))
-            position, momentum = reflect(setting.domain, position, getattr(z, name), curl, inverse_mass_of(recipe, z))
+            velocity = recipe.energy[name].slope(Point(z), name)[name]
+            moved = Combination.of(z.position) + act(curl.transpose(), velocity).scaled(step_size)
+            position, momentum = reflect(
+                setting.domain, moved.value(), getattr(z, name), curl, inverse_mass_of(recipe, z)
+            )
             potential, gradient = target.evaluate(position)
             return kick(z._replace(position=position, **{name: momentum}), gradient), potential, gradient
 

@@ -30,6 +30,12 @@ def fold_position(domain: PyTree, position: PyTree) -> tuple[PyTree, PyTree]:
     return jax.tree.unflatten(treedef, [p[0] for p in pairs]), jax.tree.unflatten(treedef, [p[1] for p in pairs])
 
 
+def is_positive(domain: PyTree, position: PyTree) -> bool:
+    """Whether every leaf lives on the half-line x >= 0, or anywhere."""
+    boxes = [box for box in leaf_boxes(domain, position) if box is not None]
+    return all(isinstance(box.low, float) and box.low == 0 and box.high == np.inf for box in boxes)
+
+
 def reflect(
     domain: PyTree,
     position: PyTree,

@@ -20,11 +20,12 @@ from ergodica.integrators.base import Integrator, Setting
 from ergodica.integrators.compensation import Compensation
 from ergodica.integrators.euler import draw_normals
 from ergodica.integrators.friction import Decay, coupling_decay, decay, symmetric_friction
-from ergodica.integrators.reflection import fold_position, inverse_mass_of, reflect
+from ergodica.integrators.reflection import fold_position, inverse_mass_of, is_positive, reflect
 from ergodica.operators import (
     DenseOperator,
     Operator,
-    apply_scaled,
+    ScalarOperator,
+    act,
     entrywise,
     is_entrywise,
     product,
@@ -32,9 +33,9 @@ from ergodica.operators import (
     row_layout,
     scaled,
 )
-from ergodica.phase import Evaluation, Phase, Point
+from ergodica.phase import Phase, Point
 from ergodica.recipe import Recipe, mean_operators
-from ergodica.tree import Layout
+from ergodica.tree import Combination, Layout
 
 
 class Splitting(Integrator):
@@ -49,97 +50,102 @@ class Splitting(Integrator):
     def probe(self, recipe, phase, draws, setting):
         if recipe.reads_potential(phase):
             return phase
-        return _move(recipe, phase, (), setting, setting.step_size / 2)
+        (name,) = recipe.momenta
+        momentum = Combination.of(getattr(phase, name))
+        return _move(recipe, phase, momentum, (), setting, setting.step_size / 2)
 
     def finish(self, recipe, phase, evaluations, draws, setting, noise):
-        if recipe.reads_potential(phase):
-            kicked = _kick(recipe, phase, evaluations, setting, setting.step_size, draws)
-            rubbed, met = _friction(recipe, kicked, evaluations, draws, setting, noise, is_whole_kick=True)
-            return _move(recipe, rubbed, evaluations, setting, setting.step_size), met
-        half = setting.step_size / 2
-        kicked = _kick(recipe, phase, evaluations, setting, half, draws)
-        rubbed, met = _friction(recipe, kicked, evaluations, draws, setting, noise, is_whole_kick=False)
-        kicked = _kick(recipe, rubbed, evaluations, setting, half, draws)
-        return _move(recipe, kicked, (), setting, half), met
+        (name,) = recipe.momenta
+        is_whole_kick = recipe.reads_potential(phase)
+        kick = _force(recipe, phase, evaluations, setting, draws)
+        kick = kick.scaled(setting.step_size if is_whole_kick else setting.step_size / 2)
+        points = [recipe.point(phase, e, setting.temperature) for e in evaluations]
+        diffusion = mean_operators([recipe.diffusion_at(p) for p in points])[name]
+        if not isinstance(diffusion, ScalarOperator):
+            kick = Combination.of(kick.value())  # added up once, for both half kicks
+        momentum = Combination.of(getattr(phase, name)) + kick
+        phase, momentum = _thermostats_before(recipe, phase, momentum, points[0], setting)
+        momentum, met = _rub(recipe, phase, momentum, diffusion, points, draws[name], setting, noise, is_whole_kick)
+        phase, momentum = _thermostats_after(recipe, phase, momentum, points[0], setting)
+        if is_whole_kick:
+            return _move(recipe, phase, momentum, evaluations, setting, setting.step_size), met
+        return _move(recipe, phase, momentum + kick, (), setting, setting.step_size / 2), met
 
 
-def _move(recipe: Recipe, phase: Phase, evaluations: tuple[Evaluation, ...], setting: Setting, time) -> Phase:
+def _move(recipe, phase, momentum: Combination, evaluations, setting: Setting, time) -> Phase:
     """A: the position along its velocity, reflected at the domain's faces."""
     (name,) = recipe.momenta
+    phase = phase._replace(**{name: momentum.value()})
     points = [recipe.point(phase, e, setting.temperature) for e in evaluations] or [
         Point(phase, temperature=setting.temperature)
     ]
-    momentum, velocity = getattr(phase, name), recipe.energy[name].gradient(points[0], name)[name]
-    curl = _curl(recipe, points)
+    velocity = recipe.energy[name].slope(points[0], name)[name]
     reads_position = "position" in _curl_reads(recipe, points[0])
     flow = getattr(recipe.curl.get((name, "position")), "flow", None)
     if reads_position and flow is not None:
-        position, signs = flow(phase.position, velocity, time)
-        momentum = tree.multiply(signs, momentum)
-    elif reads_position:
+        position, signs = flow(phase.position, velocity.value(), time)
+        phase = phase._replace(position=position, **{name: tree.multiply(signs, getattr(phase, name))})
+        return phase if is_positive(setting.domain, position) else _reflected(recipe, phase, points, setting)
+    curl = _curl(recipe, points)
+    start = Combination.of(phase.position)
+    if reads_position:
         # a midpoint step: with R taken at the start alone the order would fall to 1
-        middle = tree.add(phase.position, apply_scaled(curl.transpose(), time / 2, velocity))
+        middle = (start + act(curl.transpose(), velocity).scaled(time / 2)).value()
         if setting.domain is not None:
             middle, _ = fold_position(setting.domain, middle)
-        curl = _curl(recipe, [p._replace(phase=phase._replace(position=middle)) for p in points])
-        position = tree.add(phase.position, apply_scaled(curl.transpose(), time, velocity))
-    else:
-        position = tree.add(phase.position, apply_scaled(curl.transpose(), time, velocity))
-    if setting.domain is not None:
-        position, momentum = reflect(setting.domain, position, momentum, curl, inverse_mass_of(recipe, phase))
+        points = [p._replace(phase=phase._replace(position=middle)) for p in points]
+        curl = _curl(recipe, points)
+    moved = (start + act(curl.transpose(), velocity).scaled(time)).value()
+    return _reflected(recipe, phase._replace(position=moved), points, setting)
+
+
+def _reflected(recipe, phase: Phase, points: list[Point], setting: Setting) -> Phase:
+    if setting.domain is None:
+        return phase
+    (name,) = recipe.momenta
+    curl, inverse_mass = _curl(recipe, points), inverse_mass_of(recipe, phase)
+    position, momentum = reflect(setting.domain, phase.position, getattr(phase, name), curl, inverse_mass)
     return phase._replace(position=position, **{name: momentum})
 
 
-def _kick(recipe, phase, evaluations, setting, time, draws) -> Phase:
-    """B: the momentum by the force -R grad U + T Gamma_r; each potential's R meets the other batch's gradient."""
+def _force(recipe, phase, evaluations, setting, draws) -> Combination:
+    """B: -R grad U + T Gamma_r; each potential's R meets the other batch's gradient."""
     (name,) = recipe.momenta
-    points = [recipe.point(phase, e, setting.temperature) for e in evaluations]
-    momentum = getattr(phase, name)
-    for point, e in zip(points, evaluations, strict=True):
-        share = time if len(points) == 1 else time / len(points)
-        momentum = tree.subtract(momentum, apply_scaled(_curl(recipe, [point]), share, e.gradient))
+    total = None
+    for e in evaluations:
+        point = recipe.point(phase, e, setting.temperature)
+        force = act(_curl(recipe, [point]), Combination.of(e.gradient)).scaled(-1 / len(evaluations))
         gamma = recipe.gamma(point, draws.get("probe")).get(name)
         if gamma is not None:
-            momentum = tree.add_scaled(momentum, share * setting.temperature, gamma)
-    return phase._replace(**{name: momentum})
+            force = force + gamma.scaled(setting.temperature / len(evaluations))
+        total = force if total is None else total + force
+    assert total is not None
+    return total
 
 
-def _friction(recipe, phase, evaluations, draws, setting, noise, is_whole_kick) -> tuple[Phase, Compensation]:
-    """S C O C S: the friction between half steps of the thermostats; without thermostats O alone."""
-    (name,) = recipe.momenta
-    points = [recipe.point(phase, e, setting.temperature) for e in evaluations]
-    diffusion = mean_operators([recipe.diffusion_at(p) for p in points])[name]
-    curl = _curl(recipe, points)
-    half = setting.step_size / 2
-    phase = _thermostat_step(recipe, phase, points[0], half, "S")
-    phase = _thermostat_step(recipe, phase, points[0], half, "C")
-    momentum, met = _rub(recipe, phase, diffusion, curl, draws[name], setting, noise, is_whole_kick)
-    phase = phase._replace(**{name: momentum})
-    phase = _thermostat_step(recipe, phase, points[0], half, "C")
-    return _thermostat_step(recipe, phase, points[0], half, "S"), met
-
-
-def _rub(recipe, phase, diffusion, curl, normal, setting, noise, is_whole_kick):
+def _rub(recipe, phase, momentum: Combination, diffusion, points, normal, setting, noise, is_whole_kick):
     """O: exact for a Gaussian momentum, symmetric otherwise; less the gradient noise where V is known."""
     (name,) = recipe.momenta
-    energy, momentum = recipe.energy[name], getattr(phase, name)
-    layout, (step_size, temperature, *_) = Layout.of(momentum), setting
+    energy, layout = recipe.energy[name], Layout.of(getattr(phase, name))
+    step_size, temperature, *_ = setting
+    met = compensation.nothing(layout.dtype)
     if not isinstance(energy, Gaussian):
-        met = compensation.nothing(layout.dtype)
 
         def velocity(r):
             return energy.gradient(Point(phase._replace(**{name: r}), temperature=temperature), name)[name]
 
-        return symmetric_friction(diffusion, velocity, momentum, normal, step_size, temperature), met
-    law = decay(diffusion, energy, layout, step_size)
+        rubbed = symmetric_friction(diffusion, velocity, momentum.value(), normal, step_size, temperature)
+        return Combination.of(rubbed), met
+    law = decay(diffusion, energy, layout, step_size, temperature)
     if noise is None:
-        increment = apply_scaled(root(law.variance), jnp.sqrt(temperature), normal)
-        met = compensation.nothing(layout.dtype)
+        increment = act(root(law.variance), Combination.of(normal))
     else:
+        curl = _curl(recipe, points)
         through = _noise_through(law, curl, step_size, is_whole_kick)
-        increment, cuts = compensation.inject(scaled(temperature, law.variance), through, noise, normal)
+        value, cuts = compensation.inject(law.variance, through, noise, normal)
+        increment = Combination.of(value)
         met = Compensation(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
-    return tree.add(law.factor.apply(momentum), increment), met
+    return act(law.factor, momentum) + increment, met
 
 
 def _noise_through(law: Decay, curl: Operator, step_size, is_whole_kick: bool) -> Operator:
@@ -154,29 +160,49 @@ def _noise_through(law: Decay, curl: Operator, step_size, is_whole_kick: bool) -
     return product(DenseOperator(both, layout, layout), curl)
 
 
-def _thermostat_step(recipe: Recipe, phase: Phase, at: Point, time, part: str) -> Phase:
-    """S moves every thermostat by the momentum, C the momentum by every thermostat."""
+def _thermostats_before(recipe, phase, momentum: Combination, at: Point, setting: Setting):
+    """Half steps S and C of every thermostat, ahead of the friction."""
     (name,) = recipe.momenta
     for slot in _thermostats(recipe):
-        point = at._replace(phase=phase)
-        if part == "S":
-            velocity = recipe.energy[name].gradient(point, name)[name]
-            block = recipe.curl_block(recipe.curl_at(point), name, slot)
-            moved = tree.add(getattr(phase, slot), apply_scaled(block.transpose(), time, velocity))
-            gamma = recipe.gamma(point).get(slot)
-            if gamma is not None:
-                moved = tree.add_scaled(moved, time * at.temperature, gamma)
-            phase = phase._replace(**{slot: moved})
-        else:
-            force = recipe.energy[slot].gradient(point, slot)[slot]
+        phase = _heat(recipe, phase._replace(**{name: momentum.value()}), at, setting.step_size / 2, slot)
+        momentum = _couple(recipe, phase, Combination.of(getattr(phase, name)), at, setting.step_size / 2, slot)
+    return phase, momentum
 
-            def coupling(r, point=point, force=force, slot=slot):
-                moved = point._replace(phase=point.phase._replace(**{name: r}))
-                return recipe.curl_block(recipe.curl_at(moved), name, slot).apply(force)
 
-            momentum = coupling_decay(coupling, getattr(phase, name), time, _is_elementwise(recipe, name, slot))
-            phase = phase._replace(**{name: momentum})
-    return phase
+def _thermostats_after(recipe, phase, momentum: Combination, at: Point, setting: Setting):
+    """The same half steps in the opposite order."""
+    (name,) = recipe.momenta
+    for slot in reversed(_thermostats(recipe)):
+        momentum = _couple(recipe, phase, momentum, at, setting.step_size / 2, slot)
+        phase = _heat(recipe, phase._replace(**{name: momentum.value()}), at, setting.step_size / 2, slot)
+        momentum = Combination.of(getattr(phase, name))
+    return phase, momentum
+
+
+def _heat(recipe: Recipe, phase: Phase, at: Point, time, slot: str) -> Phase:
+    """S: ds = (Q_rs^T grad_r g + T Gamma_s) dt."""
+    (name,) = recipe.momenta
+    point = at._replace(phase=phase)
+    velocity = recipe.energy[name].slope(point, name)[name]
+    block = recipe.curl_block(recipe.curl_at(point), name, slot)
+    moved = Combination.of(getattr(phase, slot)) + act(block.transpose(), velocity).scaled(time)
+    gamma = recipe.gamma(point).get(slot)
+    if gamma is not None:
+        moved = moved + gamma.scaled(time * at.temperature)
+    return phase._replace(**{slot: moved.value()})
+
+
+def _couple(recipe: Recipe, phase: Phase, momentum: Combination, at: Point, time, slot: str) -> Combination:
+    """C: dr = -Q_rs grad_s g dt, the thermostat being fixed."""
+    (name,) = recipe.momenta
+    point = at._replace(phase=phase)
+    force = recipe.energy[slot].slope(point, slot)[slot]
+
+    def coupling(r):
+        moved = point._replace(phase=phase._replace(**{name: r}))
+        return act(recipe.curl_block(recipe.curl_at(moved), name, slot), force)
+
+    return coupling_decay(coupling, momentum, time, _is_elementwise(recipe, name, slot))
 
 
 def _thermostats(recipe: Recipe) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
@@ -43,7 +44,7 @@ class _Position(eqx.Module):
 
     def root_flow(self, position: PyTree, velocity: PyTree, time: Any) -> tuple[PyTree, PyTree]:
         # dq/dt = sqrt(q) v is ds/dt = v/2 for s = sqrt(q); a path through s = 0 comes back with v reversed
-        s = jax.tree.map(lambda q, v: jnp.sqrt(q) + tree.cast(time, q) * v / 2, position, velocity)
+        s = jax.tree.map(lambda q, v: jnp.sqrt(q) + tree.cast(time / 2, q) * v, position, velocity)
         return jax.tree.map(jnp.square, s), jax.tree.map(lambda x: jnp.where(x < 0, -1, 1).astype(x.dtype), s)
 
 
@@ -53,7 +54,7 @@ class _PotentialRoot(eqx.Module):
 
     def __init__(self, scale: Any, offset: Any):
         self.scale, self.offset = as_number(scale), as_number(offset)
-        if not tree.is_traced(self.scale) and not self.scale > 0:
+        if not tree.is_traced(self.scale) and not np.asarray(self.scale) > 0:
             raise InputError(f"the scale of the metric must be positive, got {float(self.scale):g}")
 
     def __call__(self, z: View) -> Array:

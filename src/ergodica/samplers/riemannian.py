@@ -18,7 +18,7 @@ def sgrhmc(inverse_metric: Field | Any) -> Recipe:
     """
     metric = as_field(inverse_metric)
     return Recipe(
-        energy={"momentum": Gaussian(1.0)},
+        energy={"momentum": Gaussian()},
         diffusion={"momentum": metric},
         curl={("momentum", "position"): Root(metric)},
     )

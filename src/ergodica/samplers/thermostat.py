@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from ergodica import tree
 from ergodica.energy import Gaussian, Thermostat
 from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field, Root
 from ergodica.phase import View
@@ -23,11 +22,11 @@ def sgnht(diffusion: Any = 1.0) -> Recipe:
     D_rr = A, Q_rq = I, Q_r,xi = r/d.
     """
     return Recipe(
-        energy={"momentum": Gaussian(1.0), "thermostat": Thermostat(_level(diffusion))},
+        energy={"momentum": Gaussian(), "thermostat": Thermostat(_level(diffusion))},
         diffusion={"momentum": Constant(diffusion)},
         curl={
             ("momentum", "position"): Constant(1.0),
-            ("momentum", "thermostat"): Coupling(_SharedMomentum(), elementwise=True),
+            ("momentum", "thermostat"): Coupling(_Momentum(), elementwise=True, shared=True),
         },
     )
 
@@ -38,7 +37,7 @@ def coordinate_sgnht(diffusion: Any = 1.0) -> Recipe:
     Leaves invariant: exp(-H/T), H = U + r^T r / 2 + sum (xi_i - A)^2 / 2.  D_rr = A, Q_rq = I, Q_r,xi = diag(r).
     """
     return Recipe(
-        energy={"momentum": Gaussian(1.0), "thermostat": Thermostat(_level(diffusion), per_coordinate=True)},
+        energy={"momentum": Gaussian(), "thermostat": Thermostat(_level(diffusion), per_coordinate=True)},
         diffusion={"momentum": Constant(diffusion)},
         curl={
             ("momentum", "position"): Constant(1.0),
@@ -55,20 +54,13 @@ def riemannian_sgnht(inverse_metric: Field | Any) -> Recipe:
     """
     metric = as_field(inverse_metric)
     return Recipe(
-        energy={"momentum": Gaussian(1.0), "thermostat": Thermostat(1.0)},
+        energy={"momentum": Gaussian(), "thermostat": Thermostat(1.0)},
         diffusion={"momentum": metric},
         curl={
             ("momentum", "position"): Root(metric),
-            ("momentum", "thermostat"): Coupling(_MetricMomentum(metric), elementwise=not _may_mix(metric)),
+            ("momentum", "thermostat"): Coupling(_MetricMomentum(metric), not _may_mix(metric), shared=True),
         },
     )
-
-
-class _SharedMomentum(eqx.Module):
-    """r/d."""
-
-    def __call__(self, z: View) -> PyTree:
-        return tree.scale(1 / tree.size(z.momentum), z.momentum)
 
 
 class _Momentum(eqx.Module):
@@ -79,14 +71,14 @@ class _Momentum(eqx.Module):
 
 
 class _MetricMomentum(eqx.Module):
-    """G^-1 r / d."""
+    """G^-1 r."""
 
     metric: Field
 
     def __call__(self, z: View) -> PyTree:
         layout = Layout.of(z.momentum)
         inverse = self.metric.operator(self.metric.value(z, layout, layout), layout, layout)
-        return tree.scale(1 / layout.size, inverse.apply(z.momentum))
+        return inverse.apply(z.momentum)
 
 
 def _may_mix(metric: Field) -> bool:

@@ -131,6 +131,8 @@ def fold(box: Box | None, x: Array) -> tuple[Array, Array]:
         match math.isfinite(box.low), math.isfinite(box.high):
             case False, False:
                 return x, jnp.ones_like(x)
+            case True, False if box.low == 0:
+                return jnp.abs(x), jnp.where(x < 0, -jnp.ones_like(x), jnp.ones_like(x))
             case True, False:
                 return _mirror(x, low, x < low)
             case False, True:

@@ -16,8 +16,8 @@ from jaxtyping import Array, PyTree
 import ergodica as eg
 from ergodica.integrators import State
 
-# jaxlib 0.10.2 compiles a matrix-vector product beside a reduction wrongly when vmap makes it wider than 16,384 float64:
-# rows beyond are silently wrong (jax-ml/jax issue 39103, by YNNPACK; not in 0.10.1).
+# jaxlib 0.10.2 on CPU: under vmap and jit a matrix-vector product beside a reduction is silently wrong in the rows beyond
+# 16,384 (float64; 32,768 in float32). jax-ml/jax issue 39103; 0.10.1 does not have it.
 MOST_CHAINS = 16_384
 
 
@@ -81,7 +81,9 @@ def _start(kernel, positions, key, temperature):
 
 def _advance(kernel, states, key, step_size, steps, temperature, batches, observe, burn_in, thin, steps_per_key):
     if _chains(states) > MOST_CHAINS:
-        raise ValueError(f"got {_chains(states)} chains, at most {MOST_CHAINS} are compiled rightly: run several blocks")
+        raise ValueError(
+            f"got {_chains(states)} chains, at most {MOST_CHAINS} are compiled rightly: run several blocks"
+        )
     # as arrays they are traced; a Python number would be a constant of the compiled loop
     numbers = [jnp.asarray(x, jnp.int32) for x in (steps, burn_in, thin, steps_per_key)]
     return _loop(kernel, states, key, jnp.asarray(step_size), jnp.asarray(temperature), batches, observe, *numbers)

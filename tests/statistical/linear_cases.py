@@ -166,7 +166,11 @@ def position_cases(shaped: Shape = as_array) -> list[Case]:
 def momentum_cases(shaped: Shape = as_array) -> list[Case]:
     """SGHMC and SGRHMC with constant metric, by both integrators."""
     cases = []
-    masses = {"scalar": (1.7, 0.8, 1.5), "vector": (2 * VECTOR, VECTOR[::-1], NOISE_VECTOR), "dense": (FRICTION, MASS, NOISE)}
+    masses = {
+        "scalar": (1.7, 0.8, 1.5),
+        "vector": (2 * VECTOR, VECTOR[::-1], NOISE_VECTOR),
+        "dense": (FRICTION, MASS, NOISE),
+    }
     for integrator, eps in ((eg.Euler, 0.2), (eg.Splitting, 0.6)):
         tail = integrator.__name__
         for kind, (c, mass, v) in masses.items():

@@ -12,7 +12,6 @@ import ergodica as eg
 from ergodica.integrators import Setting
 from tests.statistical.discrete_law import LinearChain
 
-
 CORNERS = 16  # the same for every case, so that the cases share what JAX compiles for each operation
 
 

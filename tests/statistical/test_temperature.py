@@ -1,7 +1,7 @@
 """The position's variance is proportional to the temperature, for every builder and integrator.
 
-On a Gaussian target exp(-U/T) has the covariance T K^-1. Linear pairs: exactly, from the map of one step. The others: over
-chains, at a step and half of it, extrapolated by the stated order, so that no allowance for the step is needed.
+On a Gaussian target exp(-U/T) has the covariance T K^-1. Linear pairs: exactly, from the map of one step. The others:
+over chains, at a step and half of it, extrapolated by the stated order, so that no allowance for the step is needed.
 """
 
 import zlib
@@ -37,7 +37,8 @@ def test_linear_covariance_is_proportional_to_temperature(case):
         np.testing.assert_allclose(step.transition, unit.transition, rtol=0, atol=1e-13)
         np.testing.assert_allclose(step.offset, unit.offset, rtol=0, atol=1e-13)
         np.testing.assert_allclose(step.noise, temperature * unit.noise, rtol=0, atol=1e-13)
-        np.testing.assert_allclose(step.chain().covariance, temperature * unit.chain().covariance, rtol=1e-10, atol=1e-11)
+        covariance, expected = step.chain().covariance, temperature * unit.chain().covariance
+        np.testing.assert_allclose(covariance, expected, rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("case", linear_cases.position_cases() + linear_cases.momentum_cases(), ids=lambda c: c.name)
@@ -92,10 +93,10 @@ class Pair(NamedTuple):
         return eg.Kernel(target, self.recipe, self.integrator, resample_every=self.resample_every)
 
 
-def both(name: str, recipe: eg.Recipe, euler_step: float, splitting_step: float, splitting_order: int = 2) -> list[Pair]:
+def both(name: str, recipe: eg.Recipe, splitting_order: int = 2) -> list[Pair]:
     return [
-        Pair(f"{name} Euler", recipe, eg.Euler(), 1, euler_step),
-        Pair(f"{name} Splitting", recipe, eg.Splitting(), splitting_order, splitting_step),
+        Pair(f"{name} Euler", recipe, eg.Euler(), 1, 0.05),
+        Pair(f"{name} Splitting", recipe, eg.Splitting(), splitting_order, 0.2 if splitting_order == 2 else 0.05),
     ]
 
 
@@ -104,12 +105,12 @@ PAIRS = [
     Pair("sgrld elementwise", eg.sgrld(METRIC), eg.Euler(), 1, 0.05),
     Pair("sgrld potential", eg.sgrld(eg.potential_scaled(0.7, 1.0)), eg.Euler(), 1, 0.05),
     Pair("psgld", eg.psgld(second_moment, 0.4), eg.Euler(), 1, 0.05),
-    *both("sgrhmc", eg.sgrhmc(METRIC), 0.05, 0.2),
-    *both("gsgrhmc", eg.gsgrhmc(0.8, 1.0), 0.05, 0.05, splitting_order=1),
-    *both("sgnht", eg.sgnht(2.0), 0.05, 0.2),
-    *both("coordinate_sgnht", eg.coordinate_sgnht(2.0), 0.05, 0.2),
-    *both("riemannian_sgnht", eg.riemannian_sgnht(METRIC), 0.05, 0.2),
-    *both("relativistic", eg.relativistic_sghmc(2.0, 1.0, 1.5), 0.05, 0.2),
+    *both("sgrhmc", eg.sgrhmc(METRIC)),
+    *both("gsgrhmc", eg.gsgrhmc(0.8, 1.0), splitting_order=1),
+    *both("sgnht", eg.sgnht(2.0)),
+    *both("coordinate_sgnht", eg.coordinate_sgnht(2.0)),
+    *both("riemannian_sgnht", eg.riemannian_sgnht(METRIC)),
+    *both("relativistic", eg.relativistic_sghmc(2.0, 1.0, 1.5)),
     Pair("sghmc resampled", eg.sghmc(0.5), eg.Splitting(), 2, 0.2, resample_every=3),
     Pair("hmc", eg.hmc(0.8), eg.Leapfrog(steps=4), 0, 1.0),
 ]
@@ -141,7 +142,6 @@ def deviation_at(pair: Pair, temperature: float, kernel: eg.Kernel | None = None
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_variance_is_proportional_to_temperature(pair):
     found = {temperature: deviation_at(pair, temperature) for temperature in TEMPERATURES}
-    print(found)
     assert max(found.values()) < LIMIT, found
 
 
@@ -155,5 +155,4 @@ def test_correction_without_the_temperature_is_noticed():
     pair = PAIRS[0]
     wrong = eg.Kernel(eg.Density(potential_of_cold_correction), pair.recipe, pair.integrator)
     found = deviation_at(pair, 2.0, wrong)
-    print(found)
     assert found > WRONG

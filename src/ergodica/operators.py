@@ -207,11 +207,25 @@ def psd_root(matrix: Array) -> Array:
 
 @psd_root.defjvp
 def _psd_root_jvp(primals, tangents):
-    # S S = A gives S dS + dS S = dA; in the eigenbasis of S, dS_ij = dA_ij / (s_i + s_j). Unlike the derivative of
-    # the eigenvectors this is smooth where eigenvalues meet.
+    # S S = A gives S dS + dS S = dA
     (matrix,), (change,) = primals, tangents
     root = psd_root(matrix)
-    values, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(root))
+    return root, _solve_symmetric(root, change)
+
+
+@jax.custom_jvp
+def _solve_symmetric(root: Array, right: Array) -> Array:
+    """X with S X + X S = C. In the eigenbasis of S, X_ij = C_ij / (s_i + s_j), smooth where eigenvalues meet."""
+    values, vectors = jnp.linalg.eigh(root)
     sums = values[:, None] + values[None, :]
-    inner = vectors.T @ change @ vectors / jnp.where(sums > 0, sums, jnp.ones_like(sums))
-    return root, vectors @ inner @ vectors.T
+    inner = vectors.T @ right @ vectors / jnp.where(sums > 0, sums, jnp.ones_like(sums))
+    return vectors @ inner @ vectors.T
+
+
+@_solve_symmetric.defjvp
+def _solve_symmetric_jvp(primals, tangents):
+    # of the same form, so that derivatives of every order are right: a gradient through a step asks for the second
+    (root, right), (root_change, right_change) = primals, tangents
+    solution = _solve_symmetric(root, right)
+    rest = right_change - root_change @ solution - solution @ root_change
+    return solution, _solve_symmetric(root, rest)

@@ -194,13 +194,15 @@ class Recipe(eqx.Module):
         each_d, each_q = [self.diffusion_at(p) for p in points], [self.curl_at(p) for p in points]
         mean_d, mean_q = mean_operators(each_d), mean_operators(each_q)
         shares: list[dict[str, Combination | None]] = []
+        times = {1: time, -1: -time}  # one object for each sign: what it multiplies is added up first
 
         def push(row: str, col: str, sign: int, mean: Operator, each: list[Operator]) -> None:
             if col != "position":
-                shares.append({row: act(mean, slopes[0][col]).scaled(sign * time)})
+                shares.append({row: act(mean, slopes[0][col]).scaled(times[sign])})
                 return
             for operator, slope in zip(each, slopes, strict=True):
-                shares.append({row: act(operator, slope[col]).scaled(sign * time / len(each))})
+                share = times[sign] if len(each) == 1 else times[sign] / len(each)
+                shares.append({row: act(operator, slope[col]).scaled(share)})
 
         for slot in self.diffusion:
             push(slot, slot, -1, mean_d[slot], [d[slot] for d in each_d])

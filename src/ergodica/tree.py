@@ -96,8 +96,9 @@ def paths(x: PyTree) -> list[str]:
 class Combination:
     """sum_k c_k x_k of numbers c_k and pytrees x_k, added up only when asked for its value.
 
-    Numbers meet numbers before they meet arrays, and terms of the same pytree are one: r - c r + ... costs what a
-    person would write, (1 - c) r + .... A coefficient None is exactly 1.
+    Numbers meet numbers before they meet arrays; terms of the same pytree are one, and pytrees of the same number are
+    added up first: r - c r + e x + e y costs what a person would write, (1 - c) r + e (x + y). Same means the same
+    object. A coefficient None is exactly 1.
     """
 
     def __init__(self, *terms: tuple[Any, PyTree]):
@@ -124,7 +125,10 @@ class Combination:
                 known = merged[id(x)][0]
                 coefficient = (1 if known is None else known) + (1 if coefficient is None else coefficient)
             merged[id(x)] = (coefficient, x)
-        (first, total), *rest = merged.values()
+        alike: dict[int, tuple[Any, PyTree]] = {}
+        for coefficient, x in merged.values():
+            alike[id(coefficient)] = (coefficient, add(alike[id(coefficient)][1], x) if id(coefficient) in alike else x)
+        (first, total), *rest = alike.values()
         total = total if first is None else scale(first, total)
         for coefficient, x in rest:
             total = add(total, x) if coefficient is None else add_scaled(total, coefficient, x)

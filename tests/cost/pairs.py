@@ -149,8 +149,10 @@ def start(pair: Pair, target: Any, size: int, dtype: Any) -> tuple[eg.Kernel, An
     """The kernel, its state at a start of `size` numbers, some of them close to 0, and the twin's numbers."""
     kernel = eg.Kernel(target, pair.build(*pair.numbers), pair.integrator)
     position = np.linspace(0.002, 1.5, size, dtype=dtype)
-    state = jax.jit(lambda: kernel.init(position, jax.random.key(1)), compiler_options=QUICK)()
-    return kernel, state, tuple(dtype(x) for x in pair.numbers)
+    generator = np.random.default_rng(1)
+    shapes = jax.eval_shape(lambda: kernel.init(position, jax.random.key(0)))
+    state = jax.tree.map(lambda leaf: generator.normal(size=leaf.shape).astype(leaf.dtype), shapes)
+    return kernel, state._replace(phase=state.phase._replace(position=position)), tuple(map(dtype, pair.numbers))
 
 
 def whole_step(

@@ -16,8 +16,8 @@ from jaxtyping import Array, PyTree
 import ergodica as eg
 from ergodica.integrators import State
 
-# jaxlib 0.10.2 on CPU: under vmap and jit a matrix-vector product beside a reduction is silently wrong in the rows beyond
-# 16,384 (float64; 32,768 in float32). jax-ml/jax issue 39103; 0.10.1 does not have it.
+# jaxlib 0.10.2 on CPU: under vmap and jit a matrix-vector product beside a reduction is silently wrong in the rows
+# beyond 16,384 (float64; 32,768 in float32). jax-ml/jax issue 39103; 0.10.1 does not have it.
 MOST_CHAINS = 16_384
 
 

@@ -170,6 +170,9 @@ def test_the_derivative_of_the_root_solves_its_equation(middle):
     change = jnp.asarray(psd(Layout.of(jnp.zeros(3))))
     value, slope = jax.jit(lambda a, b: jax.jvp(psd_root, (a,), (b,)))(matrix, change)
     np.testing.assert_allclose(value @ slope + slope @ value, change, rtol=1e-12)
+    # again, as in a gradient through a step: a second derivative along the same line
+    again = jax.jit(jax.jacfwd(jax.jacfwd(lambda t: psd_root(matrix + t * change))))(0.0)
+    np.testing.assert_allclose(value @ again + again @ value, -2 * slope @ slope, rtol=1e-10, atol=1e-12)
     # in reverse mode
     pull = jax.jit(jax.grad(lambda a: jnp.sum(psd_root(a) * change)))(matrix)
     np.testing.assert_allclose(jnp.sum(pull * change), jnp.sum(slope * change), rtol=1e-12)

@@ -45,7 +45,8 @@ class _Position(eqx.Module):
     def root_flow(self, position: PyTree, velocity: PyTree, time: Any) -> tuple[PyTree, PyTree]:
         # dq/dt = sqrt(q) v is ds/dt = v/2 for s = sqrt(q); a path through s = 0 comes back with v reversed
         s = jax.tree.map(lambda q, v: jnp.sqrt(q) + tree.cast(time / 2, q) * v, position, velocity)
-        return jax.tree.map(jnp.square, s), jax.tree.map(lambda x: jnp.where(x < 0, -1, 1).astype(x.dtype), s)
+        signs = jax.tree.map(lambda x: jnp.where(x < 0, -jnp.ones_like(x), jnp.ones_like(x)), s)
+        return jax.tree.map(jnp.square, s), signs
 
 
 class _PotentialRoot(eqx.Module):

@@ -1,154 +1,234 @@
-"""What a step from (H, D, Q) costs beside the same step written by hand, and that beside blackjax's.
+"""What a step costs beside the same step written by hand (tests/cost/twins.py), and the twin beside blackjax's kernel.
 
     python benchmarks/step_cost.py [--json FILE] [--blocks 30]
 
-Operations and bytes are XLA's counts for the compiled program. Times are ratios library / twin: both run in turn in
-short blocks in this one process, and the median over the blocks is given with the interval of its 95 % order
-statistics, for timings drift by more than what is measured. A whole step is timed inside a compiled loop, as in a run.
-Exit code 1 where a bound is missed: operations of a whole step 1.01, bytes of the update 1.00 (but for a few scalars),
-times 1.10.
+Ratios library / twin, float32. Operations and bytes are XLA's counts for the compiled programs. Times are medians over
+interleaved blocks, with the 95 % interval of the median; in a block the two take turns call by call, and the block's
+ratio is that of their median calls. Exit code 1 if a bound is missed.
 """
+
+import os
+
+# One thread each, unless told otherwise: with two, the hand-off between threads is most of the noise.
+os.environ.setdefault("NPROC", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import argparse
 import json
+import platform
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.cost.pairs import FEATURES, PAIRS, Call, cost, regression, separable, update, whole_step
+from tests.cost.pairs import (
+    FEATURES,
+    PAIRS,
+    Both,
+    Call,
+    Pair,
+    cost,
+    potential_of,
+    regression,
+    separable,
+    update,
+    whole_step,
+)
 
 SIZE = 400_000
-OPERATIONS, SPARE_BYTES, TIME = 1.01, 200, 1.10
+SCALARS = 1e-4  # numbers, as against arrays, in a count of bytes or operations: a few in 400,000
+STEPS = 100  # of the logistic regression in one call, as in a run: a call by itself would measure Python
+CALLS = {"update": 9, "whole": 3, "batch": 5}  # in a block, of each of the two
+
+BOUNDS = {
+    "operations of a whole step": 1.01,
+    "operations of a step on a batch": 1.01,
+    "bytes of the update": 1 + SCALARS,
+    "time of the update": 1.10,
+    "time of a whole step": 1.10,
+    "time of a step on a batch": 1.10,
+    "twin / blackjax operations": 1 + SCALARS,
+}
 
 
-def seconds(program, arguments, repeats):
-    start = time.perf_counter()
-    for _ in range(repeats):
-        jax.block_until_ready(program(*arguments))
-    return (time.perf_counter() - start) / repeats
+# -- seconds ------------------------------------------------------------------------------------------
 
 
-def in_a_loop(call, steps):
-    """The call repeated in one compiled loop, each step from where the last one went, with a key of its own."""
+def repeated(call: Call, steps: int) -> Call:
+    """The step `steps` times over, its phase carried along and its key folded."""
+    state_at, key_at = 1, 2
 
-    def run(numbers, start, key, *rest):
-        def body(i, state):
-            phase = call.function(numbers, state, jax.random.fold_in(key, i), *rest)
-            return state._replace(phase=phase) if hasattr(state, "phase") else phase
+    def run(*arguments):
+        def body(carried, i):
+            given = list(arguments)
+            given[state_at] = carried
+            given[key_at] = jax.random.fold_in(arguments[key_at], i)
+            phase = call.function(*given)
+            # the library's phase lives in a state, the twin's is the carried tuple itself
+            return (carried._replace(phase=phase) if hasattr(carried, "phase") else phase), None
 
-        return jax.lax.fori_loop(0, steps, body, start)
+        return jax.lax.scan(body, arguments[state_at], jnp.arange(steps))[0]
 
     return Call(run, call.arguments)
 
 
-def time_ratio(both, blocks):
-    """Median ratio library / twin over interleaved blocks, with the 95 % interval of the median."""
-    programs = [(call.compiled(), call.arguments) for call in both]
-    repeats = max(1, int(0.03 / seconds(*programs[1], 3)))
+def seconds(function: Callable, arguments: tuple) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    return time.perf_counter() - start
+
+
+def time_ratio(both: Both, blocks: int, calls: int) -> tuple[float, float, float]:
+    """The median over blocks of library / twin, and its 95 % interval by order statistics."""
+    library, twin = ((call.compiled(), jax.device_put(call.arguments)) for call in both)
+    for function, arguments in (library, twin):
+        seconds(function, arguments)
     ratios = []
     for block in range(blocks):
-        order = programs if block % 2 else programs[::-1]  # who goes first takes turns
-        times = {id(program): seconds(program, arguments, repeats) for program, arguments in order}
-        ratios.append(times[id(programs[0][0])] / times[id(programs[1][0])])
-    low, middle, high = np.quantile(ratios, [0.5 - 0.98 / blocks**0.5, 0.5, 0.5 + 0.98 / blocks**0.5])
-    return {"median": float(middle), "low": float(low), "high": float(high)}
+        taken: tuple[list, list] = ([], [])
+        for turn in range(calls):
+            for side in (0, 1) if (block + turn) % 2 == 0 else (1, 0):
+                taken[side].append(seconds(*(library, twin)[side]))
+        ratios.append(np.median(taken[0]) / np.median(taken[1]))
+    # a binomial(n, 1/2) count of blocks below the median lies within 0.98 sqrt(n) of n/2
+    low = max(0, int(np.floor(blocks / 2 - 0.98 * np.sqrt(blocks))))
+    ordered = np.sort(ratios)
+    return float(np.median(ratios)), float(ordered[low]), float(ordered[blocks - 1 - low])
 
 
-def measure(name, blocks):
-    pair = PAIRS[name]
-    step = (
-        whole_step(pair, separable(pair), SIZE, np.float32)
-        if pair.is_whole_data
-        else whole_step(pair, regression(pair, np.float32), FEATURES, np.float32)
-    )
-    alone = update(pair, separable(pair), SIZE, np.float32)
-    library, twin = (cost(call) for call in alone)
-    return {
-        "operations": cost(step.library).operations / cost(step.twin).operations,
-        "bytes": library.bytes / twin.bytes,
-        "spare_bytes": library.bytes - twin.bytes,
-        "time_step": time_ratio([in_a_loop(call, 5 if pair.is_whole_data else 200) for call in step], blocks),
-        "time_update": time_ratio(alone, blocks),
-    }
+# -- blackjax -----------------------------------------------------------------------------------------
 
 
-def missed(row):
-    return (
-        row["operations"] > OPERATIONS
-        or row["spare_bytes"] > SPARE_BYTES
-        or row["time_step"]["low"] > TIME
-        or row["time_update"]["low"] > TIME
-    )
-
-
-def blackjax_operations():
-    """Operations of our twins over those of blackjax's kernels: one Euler step, the same gradient, 400,000 numbers."""
+def blackjax_step(pair_name: str, target: Any, size: int) -> Call | None:
+    """blackjax's step with the same gradient, parameters traced as the twin's are; None where it has no kernel."""
     from blackjax.sgmcmc import diffusions
 
-    from tests.cost import twins
+    slope = jax.grad(lambda position: -potential_of(target)(position, None))
 
-    def operations(step, *arguments):
-        found = jax.jit(step).lower(*arguments).compile().cost_analysis()
-        return found["flops"] + found.get("transcendentals", 0.0)
+    def sgld(key, position, step_size, temperature):
+        return diffusions.overdamped_langevin()(key, position, slope(position), step_size, temperature)
 
-    q = r = g = jnp.linspace(0.5, 1.5, SIZE, dtype=jnp.float32)
-    key, eps, heat, xi, c = jax.random.key(0), *(jnp.float32(x) for x in (0.01, 1.0, 0.9, 0.8))
+    def sghmc(key, position, momentum, friction, step_size, temperature):
+        return diffusions.sghmc(friction)(key, position, momentum, slope(position), step_size, temperature)
 
-    def by_hand(twin, *numbers):
-        def step(phase, g, key, eps, heat, *numbers):
-            return twin(phase, lambda q: (None, g), jax.random.normal(key, q.shape, q.dtype), eps, heat, *numbers)
+    def sgnht(key, position, momentum, thermostat, diffusion, step_size, temperature):
+        step = diffusions.sgnht(diffusion)
+        return step(key, position, momentum, thermostat, slope(position), step_size, temperature)
 
-        return lambda phase: operations(step, phase, g, key, eps, heat, *numbers)
+    key, array, number = jax.random.key(2), np.ones(size, np.float32), np.float32(1.0)
+    return {
+        "sgld/euler": Call(sgld, (key, array, number, number)),
+        "sghmc/euler": Call(sghmc, (key, array, array, number, number, number)),
+        "sgnht/euler": Call(sgnht, (key, array, array, number, number, number, number)),
+    }.get(pair_name)
 
-    langevin = diffusions.overdamped_langevin()
-    ours = {
-        "sgld": by_hand(twins.sgld, jnp.float32(1.0))((q,)),
-        "sghmc": by_hand(twins.sghmc_euler, c, jnp.float32(1.0))((q, r)),
-        "sgnht": by_hand(twins.sgnht_euler, c)((q, r, xi)),
+
+# -- the table ----------------------------------------------------------------------------------------
+
+
+def operations_ratio(first: Call, second: Call) -> float:
+    return cost(first).operations / cost(second).operations
+
+
+def measured(name: str, pair: Pair, blocks: int, with_blackjax: bool) -> dict[str, Any]:
+    """The figures of one pair: a ratio, or (median, low, high) for times."""
+    target = separable(pair)
+    alone = update(pair, target, SIZE, np.float32)
+    row: dict[str, Any] = {"bytes of the update": cost(alone.library).bytes / cost(alone.twin).bytes}
+    row["time of the update"] = time_ratio(alone, blocks, CALLS["update"])
+    if not pair.is_crossed:
+        whole = whole_step(pair, target, SIZE, np.float32)
+        row["operations of a whole step"] = operations_ratio(*whole)
+        row["time of a whole step"] = time_ratio(whole, blocks, CALLS["whole"])
+        peer = blackjax_step(name, target, SIZE) if with_blackjax else None
+        if peer is not None:
+            row["twin / blackjax operations"] = operations_ratio(whole.twin, peer)
+    if not pair.is_whole_data:
+        batch = whole_step(pair, regression(pair, np.float32), FEATURES, np.float32, step_size=1e-4)
+        row["operations of a step on a batch"] = operations_ratio(*batch)
+        many = Both(*(repeated(call, STEPS) for call in batch))
+        row["time of a step on a batch"] = time_ratio(many, blocks, CALLS["batch"])
+    return row
+
+
+def missed(row: dict[str, Any]) -> list[str]:
+    return [what for what, value in row.items() if (value if np.isscalar(value) else value[0]) > BOUNDS[what]]
+
+
+def printed(name: str, row: dict[str, Any]) -> str:
+    def cell(what: str) -> str:
+        if what not in row:
+            return "-"
+        value = row[what]
+        mark = "!" if what in missed(row) else ""
+        return f"{value:.4f}{mark}" if np.isscalar(value) else f"{value[0]:.3f}{mark} [{value[1]:.3f}, {value[2]:.3f}]"
+
+    columns = [f"{cell(what):>22}" if "time" in what else f"{cell(what):>10}" for what in BOUNDS]
+    return f"{name:24}" + " ".join(columns)
+
+
+def heading() -> str:
+    short = {
+        "operations of a whole step": "ops whole",
+        "operations of a step on a batch": "ops batch",
+        "bytes of the update": "bytes upd.",
+        "twin / blackjax operations": "twin/bjax",
     }
-    theirs = {
-        "sgld": operations(lambda key, q, g, eps, heat: langevin(key, q, g, eps, heat), key, q, g, eps, heat),
-        "sghmc": operations(
-            lambda key, q, r, g, eps, heat, c: diffusions.sghmc(c, 0.0)(key, q, r, g, eps, heat),
-            key, q, r, g, eps, heat, c,
-        ),
-        "sgnht": operations(
-            lambda key, q, r, xi, g, eps, heat, c: diffusions.sgnht(c, 0.0)(key, q, r, xi, g, eps, heat),
-            key, q, r, xi, g, eps, heat, c,
-        ),
-    }  # fmt: skip
-    return {name: ours[name] / theirs[name] for name in ours}
+    titles = [f"{what:>22}" if "time" in what else f"{short[what]:>10}" for what in BOUNDS]
+    return f"{'library / twin':24}" + " ".join(titles)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def machine() -> dict[str, Any]:
+    model = next((x.split(":")[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), "unknown")
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "threads (NPROC)": os.environ["NPROC"],
+        "load before": [round(x, 2) for x in os.getloadavg()],
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "dtype": "float32",
+        "numbers in a position": SIZE,
+        "batch": f"500 rows of {FEATURES} features, {STEPS} steps a call",
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the figures here")
-    parser.add_argument("--blocks", type=int, default=30)
-    options = parser.parse_args()
-    print(f"{'library / twin':24}{'operations':>12}{'bytes':>8}{'time of a step':>24}{'time of the update':>24}")
-    rows = {}
-    for name in PAIRS:
-        row = rows[name] = measure(name, options.blocks)
-        times = [f"{t['median']:.3f} [{t['low']:.3f}, {t['high']:.3f}]" for t in (row["time_step"], row["time_update"])]
-        mark = "  MISSED" if missed(row) else ""
-        print(f"{name:24}{row['operations']:12.4f}{row['bytes']:8.4f}{times[0]:>24}{times[1]:>24}{mark}", flush=True)
+    parser.add_argument("--blocks", type=int, default=30, help="interleaved blocks behind every time (30)")
+    arguments = parser.parse_args()
     try:
-        peers = blackjax_operations()
+        import blackjax  # noqa: F401
+
+        with_blackjax = True
     except ImportError:
-        peers = {}
-        print("twin / blackjax: not measured, blackjax is not installed (pip install -e '.[bench]')")
-    for name, figure in peers.items():
-        mark = "  MISSED" if figure > 1.001 else ""
-        print(f"{name:24}{figure:12.4f}  twin / blackjax, operations of an Euler step{mark}")
-    if options.json:
-        options.json.write_text(json.dumps({"ratios": rows, "twin_over_blackjax": peers}, indent=1))
-    return int(any(missed(row) for row in rows.values()) or any(figure > 1.001 for figure in peers.values()))
+        with_blackjax = False
+        print("blackjax is not installed (`make bench` installs it): the twins are not compared with it")
+    settings = machine()
+    print("; ".join(f"{key}: {value}" for key, value in settings.items()))
+    print(heading())
+    rows = {}
+    for name, pair in PAIRS.items():
+        rows[name] = measured(name, pair, arguments.blocks, with_blackjax)
+        print(printed(name, rows[name]), flush=True)
+    failures = [f"{name}: {what}, bound {BOUNDS[what]:g}" for name, row in rows.items() for what in missed(row)]
+    print("all bounds met" if not failures else "bounds missed (!):\n  " + "\n  ".join(failures))
+    if arguments.json is not None:
+        report = {"machine": settings, "bounds": BOUNDS, "ratios": rows, "missed": failures}
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.integrators.reflection import inverse_mass_of, reflect
+from ergodica.operators import DenseOperator, ScalarOperator
 from ergodica.phase import phase_type
 from ergodica.tree import Layout
 from tests.builders import BENT, POSITIVE
@@ -93,3 +94,29 @@ def test_a_reflected_trajectory_goes_back_as_well(name):
     back, turned = leap(position, -momentum)
     np.testing.assert_allclose(back, start, rtol=1e-9)
     np.testing.assert_allclose(turned, -speed, rtol=1e-9)
+
+
+def test_moves_that_meet_several_faces_go_back_and_keep_the_energy():
+    """A dense mass in a corner and in a narrow box: faces are met in the order of the path, not of the coordinates."""
+    layout = Layout.of(START)
+    inverse = DenseOperator(jnp.asarray(np.linalg.inv(MASS)), layout, layout)
+    one = ScalarOperator(jnp.asarray(1.0), layout)
+    rng = np.random.default_rng(0)
+    positions, momenta = jnp.asarray(rng.uniform(0, 1, (2_000, 2))), jnp.asarray(rng.normal(size=(2_000, 2)))
+    for domain in (eg.positive, eg.Box(0.0, 1.0)):
+
+        @jax.jit
+        @jax.vmap
+        def move(q, r, domain=domain):
+            return reflect(domain, q + 0.5 * inverse.apply(r), r, one, inverse)
+
+        there, turned = move(positions, momenta)
+        back, again = move(there, -turned)
+        velocities = momenta @ inverse.matrix
+        outside = np.sum(np.asarray((positions + 0.5 * velocities < 0) | (positions + 0.5 * velocities > 1)), axis=1)
+        assert np.sum(outside == 2) > 20
+        np.testing.assert_allclose(back, positions, atol=1e-9)
+        np.testing.assert_allclose(again, -momenta, atol=1e-9)
+        kinetic = jnp.sum(momenta * velocities, axis=1)
+        np.testing.assert_allclose(jnp.sum(turned * (turned @ inverse.matrix), axis=1), kinetic, rtol=1e-9)
+        assert np.all(np.asarray(there) >= 0)

@@ -21,6 +21,7 @@ from ergodica.targets.domain import fold, leaf_boxes
 from ergodica.tree import Layout
 
 CHECKED_FACES = 64
+SPARE_BOUNCES = 8  # beyond one for each coordinate, in a move that meets many faces
 
 
 def fold_position(domain: PyTree, position: PyTree) -> tuple[PyTree, PyTree]:
@@ -53,7 +54,7 @@ def reflect(
         return position, momentum
     if not is_entrywise(curl, inverse_mass, diffusion):
         position, momentum = _reflect_dense(domain, position, momentum, curl, inverse_mass, diffusion)
-    # entrywise, or what is still outside after one reflection at each face
+    # entrywise, or what is still outside after all bounces
     folded, signs = fold_position(domain, position)
     turned = None if momentum is None else jax.tree.map(jnp.multiply, signs, momentum)
     return folded, turned
@@ -62,26 +63,41 @@ def reflect(
 def _reflect_dense(domain, position, momentum, curl, inverse_mass, diffusion):
     layout = Layout.of(position)
     low, high = _bounds(domain, position)
-    if momentum is None:
-        directions, normals, weight = diffusion.to_dense(), None, None
-    else:
-        weight, normals = inverse_mass.to_dense(), curl.to_dense()
-        directions = normals.T @ weight @ normals
     flat = layout.ravel(position)
-    speed = jnp.zeros_like(flat) if momentum is None else layout.ravel(momentum)
+    if momentum is None:
+        directions = diffusion.to_dense()
+        flat = jax.lax.fori_loop(0, layout.size, lambda i, q: _mirror(q, i, _overshoot(q, low, high), directions), flat)
+        return layout.unravel(flat), None
+    weight, normals = inverse_mass.to_dense(), curl.to_dense()
+    directions = normals.T @ weight @ normals
 
-    def at_face(i, carry):
+    def bounce(_, carry):
+        # The face left through first is the one crossed longest ago, over_i / v_i. In any other order a trajectory
+        # that meets two faces would not go back the way it came.
         q, r = carry
-        over = jnp.minimum(q[i] - low[i], 0) + jnp.maximum(q[i] - high[i], 0)
-        q = q - 2 * over * directions[:, i] / directions[i, i]
-        if normals is not None:
-            m = normals[:, i]
-            turned = r - 2 * m * (m @ weight @ r) / (m @ weight @ m)
-            r = jnp.where(over == 0, r, turned)
-        return q, r
+        over = _overshoot(q, low, high)
+        velocity = normals.T @ (weight @ r)
+        since = jnp.where(over == 0, -jnp.inf, over / jnp.where(over == 0, jnp.ones_like(over), velocity))
+        i = jnp.argmax(since)
+        m = normals[:, i]
+        turned = r - 2 * m * velocity[i] / directions[i, i]
+        return _mirror(q, i, over, directions), jnp.where(over[i] == 0, r, turned)
 
-    flat, speed = jax.lax.fori_loop(0, layout.size, at_face, (flat, speed))
-    return layout.unravel(flat), None if momentum is None else layout.unravel(speed)
+    bounces = layout.size + SPARE_BOUNCES
+    flat, speed = jax.lax.fori_loop(0, bounces, bounce, (flat, layout.ravel(momentum)))
+    return layout.unravel(flat), layout.unravel(speed)
+
+
+def _overshoot(q: Array, low: Array, high: Array) -> Array:
+    """By how much each coordinate is outside, signed; 0 inside."""
+    return jnp.minimum(q - low, 0) + jnp.maximum(q - high, 0)
+
+
+def _mirror(q: Array, i: Any, over: Array, directions: Array) -> Array:
+    """q sent back through face i along w = directions e_i; as it is where it has not left through that face."""
+    is_inside = over[i] == 0
+    slope = directions[:, i] / jnp.where(is_inside, jnp.ones_like(q[i]), directions[i, i])
+    return jnp.where(is_inside, q, q - 2 * over[i] * slope)
 
 
 def _bounds(domain: PyTree, position: PyTree) -> tuple[Array, Array]:

@@ -201,4 +201,4 @@ def mixed_cases(shaped: Shape = as_array) -> list[Case]:
         cases.append(Case(f"full curl {tail}", recipe, integrator, eps, NOISE, FRICTION, skewed, MASS))
     cases.append(Case("vector and dense V", eg.sgld(as_entries(VECTOR, shaped)), eg.Euler, 0.3, NOISE, VECTOR))
     cases.append(Case("dense and vector V", eg.sgld(DENSE), eg.Euler, 0.3, NOISE_VECTOR, DENSE))
-    return [case._replace(is_run=False) for case in cases]
+    return cases

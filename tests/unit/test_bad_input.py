@@ -239,6 +239,29 @@ def test_what_does_not_go_together(name):
     check(lambda: eg.Kernel(target, recipe, integrator).init(START, KEY), words)
 
 
+def mixed_energy(z):
+    return jnp.sum(z.momentum**2) + 0.5 * z.momentum[0] * z.momentum[1]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (eg.irreversible_langevin(np.array([[0.0, 1.0], [-1.0, 0.0]])), ["does not vanish", "face", "position[0] = 0"]),
+        (
+            with_momentum(energy=eg.Energy(mixed_energy, lambda key, z: START)),
+            ["energy['momentum'] changes", "coordinate 0", "even in each coordinate"],
+        ),
+        (
+            with_momentum({("momentum", "position"): eg.Constant(np.eye(2))}, eg.Relativistic()),
+            ["dense curl", "eg.Gaussian", "eg.Relativistic"],
+        ),
+    ],
+)
+def test_what_reflection_cannot_serve(recipe, words):
+    target = eg.Density(lambda q: jnp.sum(q), domain=eg.positive)
+    check(lambda: eg.Kernel(target, recipe, eg.Euler()).init(jnp.ones(2), KEY), words)
+
+
 def test_momentum_to_resample_that_is_not_there():
     check(lambda: eg.Kernel(NORMAL, eg.sgld(), resample_every=3).init(START, KEY), ["no momentum to resample"])
 

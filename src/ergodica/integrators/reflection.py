@@ -118,18 +118,24 @@ def inverse_mass_of(recipe: Recipe, phase: Phase) -> Operator | None:
 
 
 def check_reflection(recipe: Recipe, target: Any, point: Point) -> None:
-    """Refuse a position-position Q with flow through a face: reflection is right only where Q e_i vanishes there."""
+    """Refuse what reflection would not keep the law of: flow of Q through a face, a momentum that cannot turn round."""
     if target.domain is None:
         return
     if len(recipe.momenta) > 1:
         raise InputError(f"reflection needs one momentum, but {' and '.join(recipe.momenta)} both move the position")
+    low, high = (np.asarray(bound) for bound in _bounds(target.domain, point.slot("position")))
+    faces = [(i, bound[i]) for bound in (low, high) for i in np.flatnonzero(np.isfinite(bound))[:CHECKED_FACES]]
+    _check_flow(recipe, point, faces)
+    _check_turning(recipe, point, sorted({int(i) for i, _ in faces}))
+
+
+def _check_flow(recipe: Recipe, point: Point, faces: list[tuple[Any, Any]]) -> None:
+    """A position-position Q: reflection is right only where Q e_i vanishes at the face i."""
     field = recipe.curl.get(("position", "position"))
     if field is None:
         return
     layout = Layout.of(point.slot("position"))
     flat = layout.ravel(point.slot("position"))
-    low, high = (np.asarray(bound) for bound in _bounds(target.domain, point.slot("position")))
-    faces = [(i, bound[i]) for bound in (low, high) for i in np.flatnonzero(np.isfinite(bound))[:CHECKED_FACES]]
     for i, face in faces:
         moved = point.phase._replace(position=layout.unravel(flat.at[i].set(face)))
         flow = float(jnp.max(jnp.abs(field.at(point._replace(phase=moved), "position", "position").to_dense()[:, i])))
@@ -139,3 +145,28 @@ def check_reflection(recipe: Recipe, target: Any, point: Point) -> None:
                 f"(its column there reaches {flow:g}): reflection would not keep the law. Drop the domain, or let Q go "
                 "to 0 at its faces"
             )
+
+
+def _check_turning(recipe: Recipe, point: Point, coordinates: list[int]) -> None:
+    """An energy without a mass matrix: it must not change when the momentum turns round in one coordinate."""
+    for name in recipe.momenta:
+        energy = recipe.energy[name]
+        if isinstance(energy, Gaussian):
+            return
+        kind = type(energy).__name__
+        if not is_entrywise(recipe.curl_block(recipe.curl_at(point), name, "position")):
+            raise InputError(
+                f"reflection with a dense curl needs a momentum with eg.Gaussian energy, whose mass says how it turns "
+                f"round; energy[{name!r}] is eg.{kind}"
+            )
+        layout = Layout.of(point.slot(name))
+        flat = layout.ravel(point.slot(name))
+        before = float(energy.value(point, name))
+        for i in coordinates:
+            turned = point.phase._replace(**{name: layout.unravel(flat.at[i].multiply(-1))})
+            change = float(energy.value(point._replace(phase=turned), name)) - before
+            if abs(change) > 1e3 * float(jnp.finfo(layout.dtype).eps) * (1 + abs(before)):
+                raise InputError(
+                    f"energy[{name!r}] changes by {change:g} when coordinate {i} turns round, so reflection at a face "
+                    "would not keep the law: use an energy that is even in each coordinate, or drop the domain"
+                )

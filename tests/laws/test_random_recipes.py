@@ -81,14 +81,14 @@ def assert_agreement(plan, numbers, z, temperature):
     assert np.linalg.eigvalsh(got_d)[0] > -1e-12
 
 
-@settings(max_examples=14)
+@settings(max_examples=11)
 @given(plan=plans(), seed=st.integers(0, 10**6), temperature=st.sampled_from(TEMPERATURES))
 def test_the_drift_of_a_random_recipe_is_the_theorem(plan, seed, temperature):
     z = np.random.default_rng(seed).normal(size=plan.dim)
     assert_agreement(plan, draw_numbers(plan, seed), z, temperature)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10**6), temperature=st.sampled_from(TEMPERATURES))
 def test_the_drift_with_every_kind_of_block_is_the_theorem(seed, temperature):
     z = np.random.default_rng(seed).normal(size=WHOLE.dim)
@@ -96,7 +96,8 @@ def test_the_drift_with_every_kind_of_block_is_the_theorem(seed, temperature):
 
 
 def test_a_random_recipe_on_a_tree_starts_and_keeps_its_shapes():
-    recipe, target = build(WHOLE, draw_numbers(WHOLE, 5))
+    plan = WHOLE._replace(momentum=0, diffusion=WHOLE.diffusion[1:], curl=(WHOLE.curl[0], WHOLE.curl[3]))
+    recipe, target = build(plan, draw_numbers(plan, 5))
     position = {"matrix": jnp.array([[0.3, -0.2]]), "vector": jnp.array([0.7])}
     phase = recipe.init(target, position, jax.random.key(1))
     drifted = jax.eval_shape(partial(recipe.drift, target), phase)

@@ -8,7 +8,7 @@ import pytest
 
 import ergodica as eg
 
-CHAINS = 20_000
+CHAINS = 16_000
 TIME = 4.0  # several relaxation times, from a start in the law: what is wrong has drifted away by then
 
 

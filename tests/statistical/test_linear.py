@@ -130,7 +130,7 @@ class Deviations(NamedTuple):
 def deviations(case: Case, compensate: bool | None, temperature: float, steps_per_key: int = 1, **wrong: Any):
     """From off-centre starts with the covariance of the discrete law, which the chains then have at every step.
 
-    The early mean sees the sign of Q, which no stationary covariance does; the late covariance sees everything that
+    The early mean sees the sign of Q, which the stationary law of a splitting does not; the late covariance sees what
     is wrong by a little in every step. `wrong` replaces a part of the kernel.
     """
     law, kernel = case.law(temperature, compensate), case.kernel(compensate, **wrong)

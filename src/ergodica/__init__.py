@@ -27,6 +27,7 @@ from ergodica.samplers import (
     sgrld,
 )
 from ergodica.targets import Box, Density, External, Posterior, gallery, positive
+from ergodica.verify import certify
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "Scaled",
     "Splitting",
     "Thermostat",
+    "certify",
     "coordinate_sgnht",
     "expanded_mean",
     "fisher",

@@ -5,6 +5,7 @@ import sys
 import click
 
 from ergodica import __version__
+from ergodica.cli.certify import certify
 from ergodica.cli.demo import demo
 from ergodica.errors import InputError, NonFiniteError
 
@@ -18,7 +19,8 @@ def commands(context: click.Context, debug: bool) -> None:
     context.obj = {"debug": debug}
 
 
-commands.add_command(demo)
+for command in (certify, demo):
+    commands.add_command(command)
 
 
 def main() -> None:

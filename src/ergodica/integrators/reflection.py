@@ -62,7 +62,7 @@ def reflect(
 
 def _reflect_dense(domain, position, momentum, curl, inverse_mass, diffusion):
     layout = Layout.of(position)
-    low, high = _bounds(domain, position)
+    low, high = bounds(domain, position)
     flat = layout.ravel(position)
     if momentum is None:
         directions = diffusion.to_dense()
@@ -100,7 +100,8 @@ def _mirror(q: Array, i: Any, over: Array, directions: Array) -> Array:
     return jnp.where(is_inside, q, q - 2 * over[i] * slope)
 
 
-def _bounds(domain: PyTree, position: PyTree) -> tuple[Array, Array]:
+def bounds(domain: PyTree, position: PyTree) -> tuple[Array, Array]:
+    """The lower and the upper bound of every number of the position, flat; infinite where it is open."""
     layout = Layout.of(position)
     lows, highs = [], []
     for box, leaf in zip(leaf_boxes(domain, position), jax.tree.leaves(position), strict=True):
@@ -123,7 +124,7 @@ def check_reflection(recipe: Recipe, target: Any, point: Point) -> None:
         return
     if len(recipe.momenta) > 1:
         raise InputError(f"reflection needs one momentum, but {' and '.join(recipe.momenta)} both move the position")
-    low, high = (np.asarray(bound) for bound in _bounds(target.domain, point.slot("position")))
+    low, high = (np.asarray(bound) for bound in bounds(target.domain, point.slot("position")))
     faces = [(i, bound[i]) for bound in (low, high) for i in np.flatnonzero(np.isfinite(bound))[:CHECKED_FACES]]
     _check_flow(recipe, point, faces)
     _check_turning(recipe, point, sorted({int(i) for i, _ in faces}))

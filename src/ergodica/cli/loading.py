@@ -1,0 +1,49 @@
+"""Objects by `module:name`, as commands take them."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from ergodica.errors import InputError
+
+
+def load(spec: str) -> Any:
+    """The object `name` of `module`, or of the file `path/to/module.py`; the current directory is looked in first."""
+    module_name, colon, name = spec.partition(":")
+    if not colon or not module_name or not name:
+        raise InputError(f"got {spec!r}, expected module:name, such as my_sampler:recipe or my_sampler.py:recipe")
+    module = _from_file(Path(module_name)) if module_name.endswith(".py") else _from_path(module_name)
+    for part in name.split("."):
+        if not hasattr(module, part):
+            known = ", ".join(word for word in vars(module) if not word.startswith("_"))[:200]
+            raise InputError(f"{module_name} has no {part!r}; it has {known}")
+        module = getattr(module, part)
+    return module
+
+
+def _from_path(name: str) -> Any:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise InputError(f"there is no module {name!r} here or among the installed ones") from None
+        raise InputError(f"{name} could not be imported: {error}") from error
+    except Exception as error:
+        raise InputError(f"{name} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _from_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise InputError(f"there is no file {str(path)!r}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
+    return module

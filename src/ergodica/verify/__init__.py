@@ -1,0 +1,6 @@
+"""Is it right? Certificates, the completeness theorem, exact discrete laws, and audits of anybody's sampler."""
+
+from ergodica.verify.certificate import certify
+from ergodica.verify.report import Check, Report
+
+__all__ = ["Check", "Report", "certify"]

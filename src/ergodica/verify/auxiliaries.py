@@ -1,0 +1,102 @@
+"""The law of the auxiliary slots: does it leave the position's law alone, and does `draw` draw from it?
+
+The position has the law exp(-U/T) only where the integral of exp(-g/T) over the auxiliaries does not depend on it, that
+is where E[grad_theta g] = 0 under exp(-g/T). The draws themselves are held against E[dg/dr] = 0 and E[r dg/dr] = T
+(integration by parts). Both are means over draws, in units of their standard error.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ergodica.phase import Point, phase_type
+from ergodica.recipe import Recipe
+from ergodica.verify.report import Check
+from ergodica.verify.sde import quick_jit
+from ergodica.verify.stationarity import FALSE_ALARM, sidak, t_p_value
+
+DRAWS = 4_000
+
+
+def check_auxiliaries(recipe: Recipe, positions: list[Any], key: Array, temperature: float) -> list[Check]:
+    """For every auxiliary slot: one check of its integral, one of its draws, at each of the positions."""
+    checks = []
+    for number, slot in enumerate(recipe.energy):
+        keys = jax.random.split(jax.random.fold_in(key, number), DRAWS)
+        means = quick_jit(lambda q, slot=slot, keys=keys: _means(recipe, slot, q, keys, temperature))
+        pulls, stein = zip(*(means(position) for position in positions), strict=True)
+        checks.append(_check_integral(slot, np.concatenate([_columns(pull) for pull in pulls], axis=1)))
+        checks.append(_check_draws(slot, np.concatenate([_columns(x) for x in stein], axis=1)))
+    return checks
+
+
+def _means(recipe: Recipe, slot: str, position: Any, keys: Array, temperature: float) -> tuple[Array, Array]:
+    """Per draw: the gradient of the slot's energy over what came before, and (dg/dr, r dg/dr - T)."""
+    names = recipe.slots[: recipe.slots.index(slot) + 1]
+    energy = recipe.energy[slot]
+
+    def one(key):
+        phase = recipe.draw_auxiliaries(position, key, temperature)
+        slots = {name: getattr(phase, name) for name in names}
+
+        def value(slots):
+            return energy.value(Point(phase_type(names)(*(slots[n] for n in names)), temperature=temperature), slot)
+
+        slopes = jax.grad(value)(slots)
+        r, push = ravel_pytree(slots[slot])[0], ravel_pytree(slopes[slot])[0]
+        before = ravel_pytree([slopes[name] for name in names[:-1]])[0]
+        return before, jnp.concatenate([push, r * push - temperature])
+
+    return jax.lax.map(one, keys, batch_size=1_000)
+
+
+def _columns(values: Array) -> np.ndarray:
+    """Mean and standard error of each column, (2, columns)."""
+    table = np.asarray(values)
+    return np.stack([table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(len(table))])
+
+
+def _score(columns: np.ndarray) -> tuple[float, float, int]:
+    """Largest |t|, its p-value among all columns, and where; a column without spread is judged by its mean alone."""
+    mean, error = columns
+    size = np.max(np.abs(columns), initial=0.0)
+    t = np.where(error > 0, mean / np.where(error > 0, error, 1), np.where(np.abs(mean) > 1e-9 * size, np.inf, 0.0))
+    worst = int(np.argmax(np.abs(t)))
+    least = float(t_p_value(t[worst], DRAWS - 1)) if np.isfinite(t[worst]) else 0.0
+    return float(np.abs(t[worst])), sidak(least, t.size), worst
+
+
+def _check_integral(slot: str, columns: np.ndarray) -> Check:
+    name = f"law of {slot}"
+    if not np.any(columns):
+        return Check(name, True, 0.0, 0.0, "its energy does not read the position")
+    size, p_value, worst = _score(columns)
+    passed = p_value >= FALSE_ALARM
+    words = (
+        "E[grad_theta g] = 0: its integral does not depend on the position"
+        if passed
+        else (
+            f"E[grad_theta g] = {columns[0, worst]:.3g} +- {columns[1, worst]:.2g}, not 0: the integral of exp(-g/T) over "
+            f"{slot} depends on the position, which then has another law than exp(-U/T); add T times the log of that "
+            "integral to g (for a mass M(theta): (T/2) log det M)"
+        )
+    )
+    return Check(name, passed, size, 5.0, words, p_value)
+
+
+def _check_draws(slot: str, columns: np.ndarray) -> Check:
+    size, p_value, worst = _score(columns)
+    passed = p_value >= FALSE_ALARM
+    words = (
+        f"{DRAWS:,} draws have E[dg/dr] = 0 and E[r dg/dr] = T"
+        if passed
+        else (
+            f"the draws are not of exp(-g/T): E[dg/dr] = 0 and E[r dg/dr] = T are off by {columns[0, worst]:.3g} +- "
+            f"{columns[1, worst]:.2g}"
+        )
+    )
+    return Check(f"draws of {slot}", passed, size, 5.0, words, p_value)

@@ -1,0 +1,198 @@
+"""`certify`: Theorem 1 as a certificate for a recipe on a target."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ergodica import structure, tree
+from ergodica.errors import InputError
+from ergodica.integrators.reflection import bounds
+from ergodica.recipe import Recipe
+from ergodica.tree import Layout
+from ergodica.verify import hypoellipticity
+from ergodica.verify.auxiliaries import check_auxiliaries
+from ergodica.verify.declared import check_correction, check_reads, check_structure
+from ergodica.verify.faces import check_faces
+from ergodica.verify.points import settle
+from ergodica.verify.report import Check, Report
+from ergodica.verify.sde import Sde, from_recipe, quick_jit
+from ergodica.verify.spinner import spinner
+from ergodica.verify.stationarity import EXACT_LIMIT, FALSE_ALARM, exact_residual, probed_residual, rounding
+
+SMOOTH_IS_NOT_ERGODIC = (
+    "Full rank of the brackets gives a smooth law from any start; it does not prove that the chain finds every region."
+)
+
+
+def certify(
+    recipe: Recipe, target: Any, position: PyTree = None, temperature: float = 1.0, *, points: int = 16, seed: int = 0
+) -> Report:
+    """Does this recipe leave exp(-H/T) invariant, and with it exp(-U/T) of the position? Checked in float64.
+
+    D PSD, Q skew, declared structure, correction against the dense oracle, Fokker-Planck residual, the auxiliaries'
+    law, flux through the faces of a domain, and Hormander's condition, at points drawn where the law lives. Exact up
+    to EXACT_LIMIT numbers in the phase; above that by random probes, with a false alarm of 1e-4.
+
+    Args:
+        position: where to start looking; `target.init` by default.
+        points: how many phases are looked at.
+
+    Example:
+        >>> import ergodica as eg
+        >>> eg.certify(eg.sghmc(), eg.gallery.gaussian(2)).passed
+        True
+    """
+    _check_input(recipe, target, points)
+    position = target.init if position is None else position
+    if position is None:
+        raise InputError("certify needs a position to start from: give one, or give the target an `init`")
+    structure.check_temperature(temperature)
+    with jax.enable_x64(True), spinner("certifying"):
+        recipe, target, position = _in_float64((recipe, target, position))
+        target.check(position)
+        return _Certifier(recipe, target, position, float(temperature), points, jax.random.key(seed)).report()
+
+
+def _check_input(recipe: Any, target: Any, points: int) -> None:
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"certify takes an eg.Recipe, got {type(recipe).__name__}; for functions: eg.certify_sde")
+    if not getattr(target, "has_potential", False):
+        raise InputError(
+            f"certify needs a target with a potential (eg.Density, eg.Posterior), got {type(target).__name__}: "
+            "certify the recipe on a small density with positions of the same kind"
+        )
+    if points < 1:
+        raise InputError(f"points must be at least 1, got {points}")
+
+
+def _in_float64(x: PyTree) -> PyTree:
+    """Every floating array in float64: in float32 a residual says nothing below 1e-3."""
+
+    def wide(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating):
+            return jnp.asarray(leaf, jnp.float64)
+        return leaf
+
+    return jax.tree.map(wide, x)
+
+
+class _Certifier:
+    """The checks of one recipe on one target, on shared points."""
+
+    def __init__(self, recipe: Recipe, target: Any, position: PyTree, temperature: float, points: int, key: Array):
+        self.recipe, self.target, self.temperature = recipe, target, temperature
+        self.place_key, self.draw_key, self.probe_key, self.reach_key = jax.random.split(key, 4)
+        self.phases = self._phases(jax.tree.map(jnp.asarray, position), points)
+
+    def _phases(self, position: PyTree, points: int) -> list[Any]:
+        """Phases where the law lives: short exact chains of the position, auxiliaries from their law."""
+        layout = Layout.of(position)
+        if layout.size > EXACT_LIMIT:
+            points = min(points, 4)
+        low, high = (None, None) if self.target.domain is None else bounds(self.target.domain, position)
+
+        def potential(q: Array) -> Array:
+            value = self.target.potential(layout.unravel(q))
+            return value if low is None else jnp.where(jnp.all((q > low) & (q < high)), value, jnp.inf)
+
+        rows = self.target.size or 1
+        steps = int(np.clip(4e6 / rows, 20, 400))  # with many rows each step is a pass over the data
+        starts = jnp.tile(layout.ravel(position)[None, :], (points, 1))
+
+        def draw(starts: Array, place_key: Array, draw_key: Array) -> Any:
+            places = settle(potential, starts, place_key, steps, self.temperature)
+            keys = jax.random.split(draw_key, points)
+            return jax.vmap(lambda q, k: self.recipe.draw_auxiliaries(layout.unravel(q), k, self.temperature))(
+                places, keys
+            )
+
+        phases = jax.tree.map(np.asarray, quick_jit(draw)(starts, self.place_key, self.draw_key))
+        return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
+
+    def report(self) -> Report:
+        at = (self.recipe, self.target, self.phases, self.temperature)
+        checks = [check_reads(*at), check_structure(*at)]
+        if not all(check.passed for check in checks):  # what follows would differentiate what is not there
+            return self._bundle(checks, [])
+        sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
+        places = jnp.stack([Layout.of(phase).ravel(phase) for phase in self.phases])
+        is_small = sde.dim <= EXACT_LIMIT
+        if is_small:
+            checks.append(
+                check_correction(self.recipe, self.target, self.phases[: 4 if sde.dim > 50 else None], self.temperature)
+            )
+        checks.append(check_residual(sde, places) if is_small else check_by_probes(sde, places, self.probe_key))
+        positions = [phase.position for phase in self.phases[:3]]
+        checks += check_auxiliaries(self.recipe, positions, self.draw_key, self.temperature)
+        if self.target.domain is not None:
+            checks.append(check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature))
+        reach, notes = check_reach(self.recipe, sde, places[:3], self.reach_key)
+        return self._bundle([*checks, *reach], notes)
+
+    def _bundle(self, checks: list[Check], notes: list[str]) -> Report:
+        slots = ", ".join(f"{tree.size(getattr(self.phases[0], slot)):,} {slot}" for slot in self.recipe.slots)
+        title = f"exp(-H/T) at T = {self.temperature:g}; numbers in the phase: {slots}; {len(self.phases)} points"
+        return Report(title, tuple(checks), tuple(notes))
+
+
+def check_residual(sde: Sde, places: Array) -> Check:
+    """The Fokker-Planck residual against its rounding bound."""
+    residual = exact_residual(sde, places)
+    tolerance = rounding(np.float64)
+    figure = float(np.max(residual.relative)) if np.all(np.isfinite(residual.value)) else np.inf
+    passed = figure <= tolerance
+    seen = residual.smallest_seen(tolerance)
+    words = (
+        f"exp(-H/T) is invariant; a relative drift error of {seen:.1e} would have been seen"
+        if passed
+        else ("the drift does not leave exp(-H/T) invariant: residual over the size of its terms")
+    )
+    return Check("Fokker-Planck residual", passed, figure, tolerance, words)
+
+
+def check_by_probes(sde: Sde, places: Array, key: Array) -> Check:
+    """The Fokker-Planck residual of a large phase, with its standard error."""
+    probed = probed_residual(sde, places, key)
+    worst = int(np.argmax(np.abs(probed.value / probed.error)))
+    p_value = probed.p_value
+    words = (
+        f"by {probed.probes} probes at each point: {probed.value[worst]:.3g} +- {probed.error[worst]:.2g} at the worst; a "
+        f"relative drift error of {probed.smallest_seen():.1e} would have been seen; false alarm {FALSE_ALARM:g}"
+    )
+    figure = float(abs(probed.value[worst] / probed.error[worst]))
+    return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, 5.0, words, p_value)
+
+
+def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[list[Check], list[str]]:
+    """Hormander's condition; for D = 0, with the momentum resampled."""
+    name = "noise reaches everything"
+    if sde.dim > hypoellipticity.LIMIT:
+        return [], [
+            f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {hypoellipticity.LIMIT}."
+        ]
+    is_bare = not recipe.diffusion
+    noise = _resampled(recipe, sde) if is_bare else None
+    found = hypoellipticity.reach(sde, places, key, noise)
+    notes = [SMOOTH_IS_NOT_ERGODIC] if found.depth > 1 else []
+    if is_bare:
+        notes.append(
+            "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
+        )
+    if found.is_full:
+        how = "D has full rank" if found.depth == 1 else f"brackets of depth {found.depth} have full rank"
+        words = how if not is_bare else f"with the momentum resampled, {how}"
+    else:
+        words = (
+            f"brackets to depth {hypoellipticity.DEPTH} span {found.rank} of {found.dim} directions; least of all "
+            f"{sde.name(found.missed or 0)}: it is not moved by noise, so its law depends on the start"
+        )
+    return [Check(name, found.is_full, found.rank, found.dim, words)], notes
+
+
+def _resampled(recipe: Recipe, sde: Sde) -> Any:
+    """The directions that momentum resampling makes random: every auxiliary slot."""
+    size = sde.slots[0]
+    return lambda z: jnp.diag(jnp.where(jnp.arange(sde.dim) < size, 0.0, 1.0).astype(z.dtype))

@@ -1,0 +1,152 @@
+"""Is what a recipe says of itself true? D PSD, Q skew, `Elementwise` elementwise, and fields that read the phase alone."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ergodica import structure
+from ergodica.errors import InputError
+from ergodica.fields import Field, Root
+from ergodica.operators import DenseOperator
+from ergodica.phase import Point
+from ergodica.recipe import Recipe
+from ergodica.tree import Layout
+from ergodica.verify.report import Check
+from ergodica.verify.sde import coordinate_names, quick_jit
+from ergodica.verify.stationarity import rounding
+
+
+def check_structure(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
+    """D PSD, Q skew, masses positive, `Elementwise` true to its name; in words what is not, and where."""
+    name = "D PSD, Q skew"
+    for point in worst_points(recipe, target, phases, temperature):
+        try:
+            structure.check_at(recipe, point)
+        except InputError as error:
+            return Check(name, False, 1.0, 0.0, str(error).replace(" at the start", ""))
+    return Check(name, True, 0.0, 0.0, f"and declared structure true, at {len(phases)} points where the law lives")
+
+
+def worst_points(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> list[Point]:
+    """The points to look at one by one: where the potential is least, where a block of D or Q is worst, and the first.
+
+    All points are looked at together, compiled; one by one would take seconds.
+    """
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *phases)
+
+    def look(phase: Any) -> dict[str, Array]:
+        scores = {"potential": target.potential(phase.position)}
+        point = recipe.point_at(target, phase, temperature)
+        for what, (row, col), field in blocks(recipe):
+            operator = field.at(point, row, col)
+            entries = operator.matrix if isinstance(operator, DenseOperator) else operator.value  # pyright: ignore
+            is_square = isinstance(operator, DenseOperator) and row == col
+            scores[what] = _defect(entries, is_square, what.startswith("diffusion"))
+        return scores
+
+    scores = quick_jit(jax.vmap(look))(stacked)
+    picks = {0, *(int(np.argmin(np.nan_to_num(np.asarray(score), nan=-np.inf))) for score in scores.values())}
+    return [recipe.point_at(target, phases[i], temperature) for i in sorted(picks)]
+
+
+def _defect(entries: Any, is_square: bool, is_diffusion: bool) -> Array:
+    """Small where a block is suspect: the least entry or eigenvalue of D, minus the symmetric part of Q."""
+    if is_square:
+        even = (entries + entries.T) / 2
+        if is_diffusion:
+            return jnp.min(jnp.linalg.eigvalsh(even)) - jnp.max(jnp.abs(entries - entries.T))
+        return -jnp.max(jnp.abs(even))
+    return jnp.min(jnp.stack([jnp.min(leaf) for leaf in jax.tree.leaves(entries)]))
+
+
+def check_reads(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
+    """A field must be a function of the phase alone: whatever else it looks at has no derivative in the correction.
+
+    Two ways round the phase are looked for: a function that keeps what another one was given (the position, put into a
+    variable outside by the potential), and a field that reads no slot but holds an array equal to the position.
+    """
+    name = "fields read the phase"
+    for what, key, field in blocks(recipe):
+        try:
+            message = _captured(field, key, recipe, target, phases[0], temperature)
+        except jax.errors.UnexpectedTracerError:
+            message = "reads a value that another function has left in a variable outside"
+        if message:
+            advice = "it has no derivative there, so the correction is wrong: read z.position"
+            return Check(name, False, 1.0, 0.0, f"{what} {message}: {advice}")
+    return Check(name, True, 0.0, 0.0, "and nothing behind its back")
+
+
+def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
+    """(name for words, (row, column), field) of every block of D and Q."""
+    for slot, field in recipe.diffusion.items():
+        yield f"diffusion[{slot!r}]", (slot, slot), field
+    for pair, field in recipe.curl.items():
+        yield f"curl[{pair!r}]", pair, field
+
+
+def _captured(field: Field, key: tuple[str, str], recipe: Recipe, target: Any, phase: Any, temperature: float):
+    """Words, if the field reads no position but its function holds an array equal to the target's starting position."""
+    jax.eval_shape(target.potential, phase.position)  # what it leaves behind is now a value without a number
+    read = field.reads(Point(phase, jnp.zeros((), Layout.of(phase).dtype), None, temperature), *key)
+    function = getattr(field.inner if isinstance(field, Root) else field, "fn", None)
+    if function is None or target.init is None or read & {"position", "potential"}:
+        return None
+    starts = [np.asarray(leaf) for leaf in jax.tree.leaves(target.init)]
+    for name, value in captured(function):
+        if any(np.size(start) and _is_same(value, start) for start in starts):
+            return f"does not read z.position, but its function holds {name!r}, an array equal to the starting position"
+    return None
+
+
+def _is_same(value: Any, start: np.ndarray) -> bool:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value) if isinstance(leaf, np.ndarray | jax.Array)]
+    return any(leaf.shape == start.shape and np.array_equal(leaf.astype(start.dtype), start) for leaf in leaves)
+
+
+def captured(function: Callable, depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """(name, value) of what a Python function takes from outside: closure, globals it names, partial arguments."""
+    if isinstance(function, functools.partial):
+        yield from ((f"argument {i}", value) for i, value in enumerate(function.args))
+        yield from function.keywords.items()
+        function = function.func
+    code = getattr(function, "__code__", None)
+    if code is None or depth == 0:
+        return
+    cells = dict(zip(code.co_freevars, getattr(function, "__closure__", None) or (), strict=False))
+    outside = {name: cell.cell_contents for name, cell in cells.items()}
+    outside |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+    for name, value in outside.items():
+        if callable(value) and hasattr(value, "__code__"):
+            yield from captured(value, depth - 1)
+        else:
+            yield name, value
+
+
+def check_correction(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
+    """Gamma, as the fields give it, against sum_j d/dz_j (D_ij + Q_ij) of the dense matrices."""
+    layout = Layout.of(phases[0])
+
+    def both(z: Array) -> Array:
+        d, q = recipe.matrices(target, layout.unravel(z), temperature)
+        return d + q
+
+    def gap(z: Array) -> tuple[Array, Array]:
+        turned = temperature * jnp.einsum("ijj->ij", jax.jacfwd(both)(z))
+        given = layout.ravel(recipe.correction(target, layout.unravel(z), temperature=temperature))
+        return jnp.abs(given - jnp.sum(turned, axis=1)), jnp.max(jnp.sum(jnp.abs(turned), axis=1))
+
+    places = jnp.stack([layout.ravel(phase) for phase in phases])
+    gaps, scale = (np.asarray(x) for x in quick_jit(lambda z: jax.lax.map(gap, z))(places))
+    relative = gaps / np.maximum(scale, np.finfo(float).tiny)[:, None]
+    figure, tolerance = float(np.max(relative)), rounding(np.float64)
+    if figure <= tolerance:
+        return Check("correction", True, figure, tolerance, "Gamma equals the divergence of the dense D + Q")
+    point, i = np.unravel_index(np.argmax(relative), relative.shape)
+    words = f"Gamma of {coordinate_names(phases[0])[i]} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
+    return Check("correction", False, figure, tolerance, words)

@@ -1,0 +1,94 @@
+"""No probability may flow through the faces of a domain where the sampler reflects.
+
+At a face q_i = b the normal current is c_i p, c as in sde.py. Without momentum it must vanish. With momentum a path
+that leaves with r comes back with the reflected r', so what must vanish is c_i(q, r) + c_i(q, r').
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ergodica.errors import InputError
+from ergodica.integrators.reflection import bounds, check_reflection, inverse_mass_of
+from ergodica.operators import is_entrywise
+from ergodica.recipe import Recipe
+from ergodica.tree import Layout
+from ergodica.verify.report import Check
+from ergodica.verify.sde import Sde, quick_jit
+
+FACES = 16
+# Looked at from just inside, where the potential is finite; a flow that vanishes at the face is of this order there.
+INSIDE = 1e-9
+TOLERANCE = 1e-6
+
+
+def check_faces(recipe: Recipe, target: Any, sde: Sde, phases: list[Any], temperature: float) -> Check:
+    """The normal flux at up to 16 faces, at each of the phases moved there, relative to what cancels in it."""
+    name = "flux at the faces"
+    try:
+        for phase in phases:
+            check_reflection(recipe, target, recipe.point_at(target, phase, temperature))
+    except InputError as error:
+        return Check(name, False, 1.0, 0.0, str(error))
+    faces = _faces(target, phases[0])
+    if not faces:
+        return Check(name, True, 0.0, 0.0, "the domain has no face")
+    flux = quick_jit(lambda z, turned: _flux(sde, z, turned))
+    largest, where = 0.0, faces[0]
+    for phase in phases:
+        for i, place in faces:
+            z, turned = _at_face(recipe, target, phase, i, place, temperature)
+            # relative to the density where the phase was: a face that the law never meets has no flux
+            weight = np.exp(
+                min(0.0, float(sde.hamiltonian(Layout.of(phase).ravel(phase)) - sde.hamiltonian(z)) / temperature)
+            )
+            net, scale = (float(value[i]) for value in flux(z, turned))
+            share = weight * abs(net) / scale if scale > 0 else 0.0
+            if not share <= largest:
+                largest, where = share, (i, place)
+    passed = largest <= TOLERANCE
+    words = (
+        f"no probability flows through {len(faces)} faces"
+        if passed
+        else (
+            f"probability flows through the face position[{where[0]}] = {where[1]:.4g}: reflection does not keep the law"
+        )
+    )
+    return Check(name, passed, largest, TOLERANCE, words)
+
+
+def _faces(target: Any, phase: Any) -> list[tuple[int, float]]:
+    """(flat index, a place just inside) of the finite faces."""
+    low, high = (np.asarray(bound) for bound in bounds(target.domain, phase.position))
+    faces = [(int(i), float(low[i] + INSIDE * (1 + abs(low[i])))) for i in np.flatnonzero(np.isfinite(low))]
+    faces += [(int(i), float(high[i] - INSIDE * (1 + abs(high[i])))) for i in np.flatnonzero(np.isfinite(high))]
+    return faces[:FACES]
+
+
+def _at_face(recipe: Recipe, target: Any, phase: Any, i: int, place: float, temperature: float) -> tuple[Array, Array]:
+    """The phase moved to the face, and the same with the momentum reflected there."""
+    layout = Layout.of(phase)
+    flat = Layout.of(phase.position).ravel(phase.position).at[i].set(place)
+    moved = phase._replace(position=Layout.of(phase.position).unravel(flat))
+    if not recipe.momenta:
+        return layout.ravel(moved), layout.ravel(moved)
+    (name,) = recipe.momenta
+    momentum = Layout.of(getattr(phase, name))
+    r = momentum.ravel(getattr(phase, name))
+    mass = inverse_mass_of(recipe, phase)
+    curl = recipe.curl_block(recipe.curl_at(recipe.point_at(target, moved, temperature)), name, "position")
+    if mass is None or is_entrywise(mass, curl):
+        back = r.at[i].multiply(-1)
+    else:
+        m, weight = curl.to_dense()[:, i], mass.to_dense()
+        back = r - 2 * m * (m @ weight @ r) / (m @ weight @ m)
+    return layout.ravel(moved), layout.ravel(moved._replace(**{name: momentum.unravel(back)}))
+
+
+def _flux(sde: Sde, z: Array, turned: Array) -> tuple[Array, Array]:
+    """c(z) + c(turned), and the size of what cancels in it, for every coordinate."""
+    both = jnp.stack([sde.parts(z), sde.parts(turned)])
+    return jnp.sum(both, axis=(0, 1)), jnp.sum(jnp.abs(both), axis=(0, 1)) + 1e-12 * jax.numpy.max(jnp.abs(both))

@@ -1,0 +1,105 @@
+"""Does the noise reach every direction? Hormander's condition where D is singular.
+
+The generator T sum_ij d_i(D_ij d_j) + (f - T div D) . grad is hypoelliptic where the Lie algebra made of the columns of
+D^1/2, and of their brackets with them and with the Stratonovich drift, has full rank (Hormander, 1967, the form for
+transition densities: the drift alone does not count, its brackets do). [phi s, v] = phi [s, v] - (v . grad phi) s, so
+fields may be multiplied by smooth functions and added up without changing that rank. Two simplifications follow, which
+spare the derivatives of a root:
+
+- the columns of D serve in the place of those of D^1/2;
+- the Stratonovich drift, f - T div D + a combination of the columns, may be replaced by the current
+  c = f - T div D + D grad H.
+
+For a linear drift this is Kalman's rank test. For SGNHT that test is short by one at every point, since the bracket
+that reaches the thermostat is [s, [c, s]]: drift linear in r for fixed xi, quadratic together.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from ergodica.verify.sde import Sde, quick_jit
+
+DEPTH = 4
+LIMIT = 60  # numbers; brackets of depth 4 are third derivatives of the drift
+RANK = 1e-9  # singular values below this, of vectors of length one, are rounding
+
+
+class Reach(NamedTuple):
+    """How many directions the noise reaches at the worst of the points, of how many, and at which depth of brackets."""
+
+    rank: int
+    dim: int
+    depth: int
+    missed: int | None  # the coordinate that is least in the span
+
+    @property
+    def is_full(self) -> bool:
+        return self.rank == self.dim
+
+
+def reach(sde: Sde, points: Array, key: Array, noise: Callable[[Array], Array] | None = None) -> Reach:
+    """The rank of the brackets at points (n, dim), to depth 4, stopping at the depth where it is full.
+
+    Brackets are multilinear, so brackets of random combinations of the fields span, almost surely, what all brackets
+    of that depth span.
+
+    Args:
+        noise: z -> matrix whose columns are the noise's directions; by default D(z).
+    """
+    columns = noise or sde.diffusion
+    found = _unit(np.swapaxes(np.asarray(quick_jit(jax.vmap(columns))(points)), 1, 2))
+    ranks = [_rank(vectors) for vectors in found]
+    if min(ranks) == sde.dim or max(ranks) == 0:  # brackets of nothing are nothing
+        return Reach(min(ranks), sde.dim, 1, None if min(ranks) else 0)
+    for depth in range(2, DEPTH + 1):
+        letters = jax.random.normal(jax.random.fold_in(key, depth), (2 * sde.dim + 4, depth, sde.dim + 1), points.dtype)
+        words = _bracket_words(sde, columns, depth)
+        found = np.concatenate([found, _unit(np.asarray(words(points, letters)))], axis=1)
+        ranks = [_rank(vectors) for vectors in found]
+        if min(ranks) == sde.dim:
+            return Reach(sde.dim, sde.dim, depth, None)
+    worst = int(np.argmin(ranks))
+    return Reach(ranks[worst], sde.dim, DEPTH, _least_reached(found[worst], ranks[worst]))
+
+
+def _bracket_words(sde: Sde, columns: Callable, depth: int) -> Callable:
+    """(points, coefficients) -> [x_1, [x_2, ... [x_(k-1), s_k]]]: every x mixes drift and noise, s is noise alone."""
+
+    def noise(coefficients):
+        return lambda z: columns(z) @ coefficients[1:]
+
+    def mixed(coefficients):
+        return lambda z: coefficients[0] * sde.current(z) + columns(z) @ coefficients[1:]
+
+    def word(z, letters):
+        field = noise(letters[-1])
+        for k in range(depth - 2, -1, -1):
+            field = bracket(mixed(letters[k]), field)
+        return field(z)
+
+    return quick_jit(jax.vmap(jax.vmap(word, in_axes=(None, 0)), in_axes=(0, None)))
+
+
+def bracket(u: Callable, v: Callable) -> Callable:
+    """[u, v] = (dv/dz) u - (du/dz) v."""
+    return lambda z: jax.jvp(v, (z,), (u(z),))[1] - jax.jvp(u, (z,), (v(z),))[1]
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(lengths == 0, 1, lengths)
+
+
+def _rank(vectors: np.ndarray) -> int:
+    values = np.linalg.svd(vectors, compute_uv=False)
+    return int(np.sum(values > RANK * values[0])) if values.size and values[0] > 0 else 0
+
+
+def _least_reached(vectors: np.ndarray, rank: int) -> int:
+    """The coordinate with the smallest share in the span."""
+    directions = np.linalg.svd(vectors)[2][:rank]
+    return int(np.argmin(np.sum(directions**2, axis=0)))

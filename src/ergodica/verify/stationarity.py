@@ -1,0 +1,138 @@
+"""Does an SDE leave exp(-H/T) invariant? The Fokker-Planck residual: exact for small phases, by probes for large ones.
+
+With the current c = f + D grad H - T div D (sde.py), p = exp(-H/T) is invariant exactly when div(c p) = 0, that is
+
+    residual(z) = -div c + c . grad H / T = 0          (Eq. `FokkerPlank`, divided by p, which may underflow)
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ergodica.verify.sde import Sde, quick_jit
+
+EXACT_LIMIT = 300  # numbers up to which the divergence is a sum of `dim` derivatives
+PROBES = 100
+PATTERNS = 8  # of signs of a drift error, to say how small a one would have been seen
+FALSE_ALARM = 1e-4
+# Rounding, in units of the dtype's epsilon times the sum of what cancels; roots and inverses inside f amplify it.
+ROUNDING = 1e4
+
+
+class Residual(NamedTuple):
+    """The residual at points (n,), the sum of the sizes of what cancels in it, and what a drift error would leave.
+
+    `per_drift`: what an error of the drift leaves, f_i (1 +- delta) with random signs over the coordinates, per delta
+    and in the mean square: sqrt(sum_i (f_i H_i / T - d_i f_i)^2).
+    """
+
+    value: np.ndarray
+    scale: np.ndarray
+    per_drift: np.ndarray
+
+    @property
+    def relative(self) -> np.ndarray:
+        return np.abs(self.value) / np.where(self.scale == 0, 1, self.scale)
+
+    def smallest_seen(self, tolerance: float) -> float:
+        """The smallest relative error of the drift, of random sign in each coordinate, that would have been seen."""
+        with np.errstate(divide="ignore"):
+            return float(np.min(tolerance * self.scale / np.abs(self.per_drift)))
+
+
+class Probed(NamedTuple):
+    """Residual by random probes at points (n,): mean over probes, its standard error, and as in `Residual`."""
+
+    value: np.ndarray
+    error: np.ndarray
+    per_drift: np.ndarray
+    probes: int
+
+    @property
+    def p_value(self) -> float:
+        """Of the largest |t| among the points (Sidak)."""
+        least = np.min(t_p_value(self.value / self.error, self.probes - 1))
+        return sidak(float(least), len(self.value))
+
+    def smallest_seen(self, false_alarm: float = FALSE_ALARM) -> float:
+        critical = t_quantile(-np.expm1(np.log1p(-false_alarm) / len(self.value)), self.probes - 1)
+        return float(np.min(critical * self.error / np.abs(self.per_drift)))
+
+
+def exact_residual(sde: Sde, points: Array) -> Residual:
+    """The residual at points (n, dim)."""
+    values = _exact(sde)(points)
+    return Residual(*(np.asarray(value) for value in values))
+
+
+def _exact(sde: Sde):
+    def at(z):
+        slope = jax.grad(sde.hamiltonian)(z) / sde.temperature
+        parts = sde.parts(z)
+        spreads = jnp.einsum("kii->ki", jax.jacfwd(sde.parts)(z))  # d c_i / d z_i of each part
+        flows = parts * slope[None, :]
+        residual = jnp.sum(jnp.sum(flows, axis=0) - jnp.sum(spreads, axis=0))
+        scale = jnp.sum(jnp.abs(flows) + jnp.abs(spreads))
+        return residual, scale, jnp.sqrt(jnp.sum((flows[0] - spreads[0]) ** 2))
+
+    return quick_jit(jax.vmap(at))
+
+
+def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -> Probed:
+    """div c by Hutchinson's probes, E[v . (dc/dz) v] with random signs v; a fresh key also for a probed correction.
+
+    One slot is probed at a time: the blocks of dc/dz between slots, the largest in a Hamiltonian flow, then add no noise.
+    """
+    masks = np.repeat(np.eye(len(sde.slots)), sde.slots, axis=1).astype(points.dtype)
+
+    patterns = jax.random.rademacher(jax.random.fold_in(key, len(points)), (PATTERNS, sde.dim), points.dtype)
+
+    def at(z, key):
+        sign_key, gamma_key = jax.random.split(key)
+        signs = jax.random.rademacher(sign_key, z.shape, z.dtype)
+        slope = jax.grad(sde.hamiltonian)(z) / sde.temperature
+        parts, push = jax.linearize(partial(sde.parts, key=gamma_key), z)
+        turned = sum(push(mask * signs) * (mask * signs)[None, :] for mask in masks)
+        shares = parts * slope[None, :] - turned
+        return jnp.sum(shares), patterns @ shares[0]
+
+    each = quick_jit(lambda z, keys: jax.lax.map(lambda k: at(z, k), keys))
+    rows = []
+    for n, z in enumerate(points):
+        values, drifts = (np.asarray(x) for x in each(z, jax.random.split(jax.random.fold_in(key, n), probes)))
+        # where nothing is random (a diagonal Jacobian) the spread is rounding, which is no standard error
+        per_drift = np.sqrt(np.mean(drifts.mean(axis=0) ** 2))
+        floor = rounding(values.dtype) * per_drift
+        rows.append((values.mean(), max(values.std(ddof=1) / np.sqrt(probes), floor), per_drift))
+    value, error, per_drift = (np.array(column) for column in zip(*rows, strict=True))
+    return Probed(value, error, per_drift, probes)
+
+
+def t_p_value(t: np.ndarray | float, freedom: float) -> np.ndarray:
+    """Two-sided p-value of Student's t, I_x(nu/2, 1/2) at x = nu / (nu + t^2)."""
+    squares = np.square(np.asarray(t, np.float64))
+    half = jnp.full(squares.shape, freedom / 2)
+    return np.asarray(jax.scipy.special.betainc(half, jnp.full(squares.shape, 0.5), freedom / (freedom + squares)))
+
+
+def t_quantile(p: float, freedom: float) -> float:
+    """The t whose two-sided p-value is `p`, by bisection."""
+    low, high = 0.0, 1e6
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(t_p_value(middle, freedom)) > p else (low, middle)
+    return high
+
+
+def sidak(least: float, tests: int) -> float:
+    """The p-value of the smallest of so many independent p-values, 1 - (1 - p)^tests."""
+    return 1.0 if least >= 1 else -float(np.expm1(tests * np.log1p(-least)))
+
+
+def rounding(dtype: np.dtype | type) -> float:
+    """The relative residual that rounding may leave."""
+    return ROUNDING * float(np.finfo(dtype).eps)

@@ -27,7 +27,7 @@ from ergodica.samplers import (
     sgrld,
 )
 from ergodica.targets import Box, Density, External, Posterior, gallery, positive
-from ergodica.verify import certify
+from ergodica.verify import certify, exact_law
 
 __version__ = "0.1.0"
 
@@ -60,6 +60,7 @@ __all__ = [
     "Thermostat",
     "certify",
     "coordinate_sgnht",
+    "exact_law",
     "expanded_mean",
     "fisher",
     "gallery",

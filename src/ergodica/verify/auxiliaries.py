@@ -80,9 +80,9 @@ def _check_integral(slot: str, columns: np.ndarray) -> Check:
         "E[grad_theta g] = 0: its integral does not depend on the position"
         if passed
         else (
-            f"E[grad_theta g] = {columns[0, worst]:.3g} +- {columns[1, worst]:.2g}, not 0: the integral of exp(-g/T) over "
-            f"{slot} depends on the position, which then has another law than exp(-U/T); add T times the log of that "
-            "integral to g (for a mass M(theta): (T/2) log det M)"
+            f"E[grad_theta g] = {columns[0, worst]:.3g} +- {columns[1, worst]:.2g}, not 0: the integral of exp(-g/T) "
+            f"over {slot} depends on the position, which then has another law than exp(-U/T); add T times the log of "
+            "that integral to g (for a mass M(theta): (T/2) log det M)"
         )
     )
     return Check(name, passed, size, 5.0, words, p_value)

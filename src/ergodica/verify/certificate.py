@@ -14,9 +14,10 @@ from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify import hypoellipticity
 from ergodica.verify.auxiliaries import check_auxiliaries
-from ergodica.verify.declared import check_correction, check_reads, check_structure
+from ergodica.verify.declared import LEFT_BEHIND, check_correction, check_reads, check_structure, left_behind
 from ergodica.verify.faces import check_faces
 from ergodica.verify.points import settle
+from ergodica.verify.precision import widened
 from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import Sde, from_recipe, quick_jit
 from ergodica.verify.spinner import spinner
@@ -25,6 +26,7 @@ from ergodica.verify.stationarity import EXACT_LIMIT, FALSE_ALARM, exact_residua
 SMOOTH_IS_NOT_ERGODIC = (
     "Full rank of the brackets gives a smooth law from any start; it does not prove that the chain finds every region."
 )
+MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 
 
 def certify(
@@ -51,9 +53,13 @@ def certify(
         raise InputError("certify needs a position to start from: give one, or give the target an `init`")
     structure.check_temperature(temperature)
     with jax.enable_x64(True), spinner("certifying"):
-        recipe, target, position = _in_float64((recipe, target, position))
+        recipe, target, position = widened((recipe, target, position))
         target.check(position)
-        return _Certifier(recipe, target, position, float(temperature), points, jax.random.key(seed)).report()
+        try:
+            return _Certifier(recipe, target, position, float(temperature), points, jax.random.key(seed)).report()
+        except jax.errors.UnexpectedTracerError:
+            title = f"exp(-H/T) at T = {temperature:g}"
+            return Report(title, (left_behind(f"a field {LEFT_BEHIND}"),))
 
 
 def _check_input(recipe: Any, target: Any, points: int) -> None:
@@ -66,17 +72,6 @@ def _check_input(recipe: Any, target: Any, points: int) -> None:
         )
     if points < 1:
         raise InputError(f"points must be at least 1, got {points}")
-
-
-def _in_float64(x: PyTree) -> PyTree:
-    """Every floating array in float64: in float32 a residual says nothing below 1e-3."""
-
-    def wide(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating):
-            return jnp.asarray(leaf, jnp.float64)
-        return leaf
-
-    return jax.tree.map(wide, x)
 
 
 class _Certifier:
@@ -92,11 +87,11 @@ class _Certifier:
         layout = Layout.of(position)
         if layout.size > EXACT_LIMIT:
             points = min(points, 4)
-        low, high = (None, None) if self.target.domain is None else bounds(self.target.domain, position)
+        faces = None if self.target.domain is None else bounds(self.target.domain, position)
 
         def potential(q: Array) -> Array:
             value = self.target.potential(layout.unravel(q))
-            return value if low is None else jnp.where(jnp.all((q > low) & (q < high)), value, jnp.inf)
+            return value if faces is None else jnp.where(jnp.all((q > faces[0]) & (q < faces[1])), value, jnp.inf)
 
         rows = self.target.size or 1
         steps = int(np.clip(4e6 / rows, 20, 400))  # with many rows each step is a pass over the data
@@ -105,9 +100,8 @@ class _Certifier:
         def draw(starts: Array, place_key: Array, draw_key: Array) -> Any:
             places = settle(potential, starts, place_key, steps, self.temperature)
             keys = jax.random.split(draw_key, points)
-            return jax.vmap(lambda q, k: self.recipe.draw_auxiliaries(layout.unravel(q), k, self.temperature))(
-                places, keys
-            )
+            auxiliaries = jax.vmap(lambda q, k: self.recipe.draw_auxiliaries(layout.unravel(q), k, self.temperature))
+            return auxiliaries(places, keys)
 
         phases = jax.tree.map(np.asarray, quick_jit(draw)(starts, self.place_key, self.draw_key))
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
@@ -121,9 +115,8 @@ class _Certifier:
         places = jnp.stack([Layout.of(phase).ravel(phase) for phase in self.phases])
         is_small = sde.dim <= EXACT_LIMIT
         if is_small:
-            checks.append(
-                check_correction(self.recipe, self.target, self.phases[: 4 if sde.dim > 50 else None], self.temperature)
-            )
+            few = self.phases[:4] if sde.dim > 50 else self.phases
+            checks.append(check_correction(self.recipe, self.target, few, self.temperature))
         checks.append(check_residual(sde, places) if is_small else check_by_probes(sde, places, self.probe_key))
         positions = [phase.position for phase in self.phases[:3]]
         checks += check_auxiliaries(self.recipe, positions, self.draw_key, self.temperature)
@@ -159,8 +152,8 @@ def check_by_probes(sde: Sde, places: Array, key: Array) -> Check:
     worst = int(np.argmax(np.abs(probed.value / probed.error)))
     p_value = probed.p_value
     words = (
-        f"by {probed.probes} probes at each point: {probed.value[worst]:.3g} +- {probed.error[worst]:.2g} at the worst; a "
-        f"relative drift error of {probed.smallest_seen():.1e} would have been seen; false alarm {FALSE_ALARM:g}"
+        f"by {probed.probes} probes at each point: {probed.value[worst]:.3g} +- {probed.error[worst]:.2g} at worst; "
+        f"a relative drift error of {probed.smallest_seen():.1e} would have been seen; false alarm {FALSE_ALARM:g}"
     )
     figure = float(abs(probed.value[worst] / probed.error[worst]))
     return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, 5.0, words, p_value)

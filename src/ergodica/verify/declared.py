@@ -1,4 +1,4 @@
-"""Is what a recipe says of itself true? D PSD, Q skew, `Elementwise` elementwise, and fields that read the phase alone."""
+"""Is what a recipe says of itself true? D PSD, Q skew, `Elementwise` elementwise, fields that read the phase alone."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica import structure
+from ergodica import structure, tree
 from ergodica.errors import InputError
 from ergodica.fields import Field, Root
 from ergodica.operators import DenseOperator
@@ -19,6 +19,9 @@ from ergodica.tree import Layout
 from ergodica.verify.report import Check
 from ergodica.verify.sde import coordinate_names, quick_jit
 from ergodica.verify.stationarity import rounding
+
+READS = "fields read the phase"
+LEFT_BEHIND = "reads a value that another function has left in a variable outside"
 
 
 def check_structure(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
@@ -70,16 +73,18 @@ def check_reads(recipe: Recipe, target: Any, phases: list[Any], temperature: flo
     Two ways round the phase are looked for: a function that keeps what another one was given (the position, put into a
     variable outside by the potential), and a field that reads no slot but holds an array equal to the position.
     """
-    name = "fields read the phase"
     for what, key, field in blocks(recipe):
-        try:
-            message = _captured(field, key, recipe, target, phases[0], temperature)
-        except jax.errors.UnexpectedTracerError:
-            message = "reads a value that another function has left in a variable outside"
+        message = _captured(field, key, recipe, target, phases[0], temperature)
         if message:
-            advice = "it has no derivative there, so the correction is wrong: read z.position"
-            return Check(name, False, 1.0, 0.0, f"{what} {message}: {advice}")
-    return Check(name, True, 0.0, 0.0, "and nothing behind its back")
+            return left_behind(f"{what} {message}")
+    return Check(READS, True, 0.0, 0.0, "and nothing behind its back")
+
+
+def left_behind(words: str) -> Check:
+    """The check that fails where something is read past the phase."""
+    return Check(
+        READS, False, 1.0, 0.0, f"{words}: it has no derivative there, so the correction is wrong: read z.position"
+    )
 
 
 def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
@@ -92,13 +97,16 @@ def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
 
 def _captured(field: Field, key: tuple[str, str], recipe: Recipe, target: Any, phase: Any, temperature: float):
     """Words, if the field reads no position but its function holds an array equal to the target's starting position."""
-    jax.eval_shape(target.potential, phase.position)  # what it leaves behind is now a value without a number
+    jax.eval_shape(target.potential, phase.position)  # what it leaves behind is now a tracer
     read = field.reads(Point(phase, jnp.zeros((), Layout.of(phase).dtype), None, temperature), *key)
     function = getattr(field.inner if isinstance(field, Root) else field, "fn", None)
-    if function is None or target.init is None or read & {"position", "potential"}:
+    held = [] if function is None else list(captured(function))
+    if any(tree.is_traced(value) for _, value in held):
+        return LEFT_BEHIND
+    if target.init is None or read & {"position", "potential"}:
         return None
     starts = [np.asarray(leaf) for leaf in jax.tree.leaves(target.init)]
-    for name, value in captured(function):
+    for name, value in held:
         if any(np.size(start) and _is_same(value, start) for start in starts):
             return f"does not read z.position, but its function holds {name!r}, an array equal to the starting position"
     return None
@@ -148,5 +156,6 @@ def check_correction(recipe: Recipe, target: Any, phases: list[Any], temperature
     if figure <= tolerance:
         return Check("correction", True, figure, tolerance, "Gamma equals the divergence of the dense D + Q")
     point, i = np.unravel_index(np.argmax(relative), relative.shape)
-    words = f"Gamma of {coordinate_names(phases[0])[i]} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
+    name = coordinate_names(phases[0])[i]
+    words = f"Gamma of {name} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
     return Check("correction", False, figure, tolerance, words)

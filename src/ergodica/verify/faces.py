@@ -53,9 +53,7 @@ def check_faces(recipe: Recipe, target: Any, sde: Sde, phases: list[Any], temper
     words = (
         f"no probability flows through {len(faces)} faces"
         if passed
-        else (
-            f"probability flows through the face position[{where[0]}] = {where[1]:.4g}: reflection does not keep the law"
-        )
+        else (f"probability flows through the face position[{where[0]}] = {where[1]:.4g}: the law is not kept")
     )
     return Check(name, passed, largest, TOLERANCE, words)
 

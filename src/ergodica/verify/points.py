@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 TARGET_ACCEPTANCE = 0.6
+SHORT_EVERY = 4  # a step in four is ten times shorter: a walker that starts where the slope is steep is stuck without
 
 
 def settle(
@@ -26,7 +27,8 @@ def settle(
 
     def advance(i, carry):
         q, value, slope, log_step = carry
-        step = jnp.exp(log_step)
+        is_short = i % SHORT_EVERY == SHORT_EVERY - 1
+        step = jnp.exp(log_step) * jnp.where(is_short, 0.1, 1.0)
         noise_key, test_key = jax.random.split(jax.random.fold_in(key, i))
         noise = jax.random.normal(noise_key, q.shape, q.dtype)
         moved = q - step**2 / 2 * slope + step * noise
@@ -37,7 +39,7 @@ def settle(
         chance = jnp.where(is_fine, jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0)
         is_taken = jax.random.uniform(test_key, chance.shape, q.dtype) < chance
         pick = is_taken[:, None]
-        gain = 2.0 / jnp.sqrt(1.0 + i)
+        gain = jnp.where(is_short, 0.0, 2.0 / jnp.sqrt(1.0 + i))
         log_step = log_step + gain * (jnp.mean(chance) - TARGET_ACCEPTANCE)
         return (
             jnp.where(pick, moved, q),

@@ -103,10 +103,10 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str | bool) or value is None:
         return value
-    if isinstance(value, Iterable) and not hasattr(value, "dtype"):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
+    if hasattr(value, "dtype"):
         return plain(value.tolist())
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

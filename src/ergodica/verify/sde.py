@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +32,7 @@ class Sde:
     Args:
         drift: f(z). `key`: for a recipe above fields.EXACT_LIMIT numbers, whose correction takes a random probe.
         diffuse: (z, v) -> D(z) v.
-        spread: z -> div D, (div D)_i = sum_j d/dz_j D_ij(z). `key`: as for the drift.
+        spread: z -> div D, (div D)_i = sum_j d/dz_j D_ij(z); with a key an unbiased probe of it, one derivative.
         hamiltonian: H(z).
         slots: how many numbers each slot of the phase has; one slot for a hand-written SDE.
         names: of the coordinates, for words.
@@ -86,7 +85,6 @@ def from_functions(
 def from_recipe(recipe: Recipe, target: Any, phase: Any, temperature: float = 1.0) -> Sde:
     """The SDE of a recipe, on phases like `phase` made flat."""
     layout = Layout.of(phase)
-    without_curl = eqx.tree_at(lambda r: r.curl, recipe, {})
 
     def drift(z, key=None):
         at = layout.unravel(z)
@@ -101,8 +99,13 @@ def from_recipe(recipe: Recipe, target: Any, phase: Any, temperature: float = 1.
         return layout.ravel(jax.tree.map(jnp.zeros_like, layout.unravel(v))._replace(**applied))
 
     def spread(z, key=None):
-        at = layout.unravel(z)
-        return layout.ravel(_filled(at, without_curl.gamma(recipe.point_at(target, at, temperature), key)))
+        # From D alone, not by the fields' own divergence: a Gamma that is wrong in the drift must not cancel here.
+        def along(v):
+            return jax.jvp(lambda point: diffuse(point, v), (z,), (v,))[1]
+
+        if key is None:
+            return jnp.sum(jax.vmap(along)(jnp.eye(layout.size, dtype=z.dtype)), axis=0)
+        return along(jax.random.rademacher(jax.random.fold_in(key, 1), z.shape, z.dtype))
 
     return Sde(
         layout.size,

@@ -85,7 +85,7 @@ def _exact(sde: Sde):
 def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -> Probed:
     """div c by Hutchinson's probes, E[v . (dc/dz) v] with random signs v; a fresh key also for a probed correction.
 
-    One slot is probed at a time: the blocks of dc/dz between slots, the largest in a Hamiltonian flow, then add no noise.
+    One slot is probed at a time: the blocks of dc/dz between slots, the largest of a Hamiltonian flow, add no noise.
     """
     masks = np.repeat(np.eye(len(sde.slots)), sde.slots, axis=1).astype(points.dtype)
 

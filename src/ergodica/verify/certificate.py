@@ -103,7 +103,8 @@ class _Certifier:
             auxiliaries = jax.vmap(lambda q, k: self.recipe.draw_auxiliaries(layout.unravel(q), k, self.temperature))
             return auxiliaries(places, keys)
 
-        phases = jax.tree.map(np.asarray, quick_jit(draw)(starts, self.place_key, self.draw_key))
+        compiled = quick_jit if layout.size <= EXACT_LIMIT and rows <= 1000 else jax.jit
+        phases = jax.tree.map(np.asarray, compiled(draw)(starts, self.place_key, self.draw_key))
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
 
     def report(self) -> Report:
@@ -156,7 +157,7 @@ def check_by_probes(sde: Sde, places: Array, key: Array) -> Check:
         f"a relative drift error of {probed.smallest_seen():.1e} would have been seen; false alarm {FALSE_ALARM:g}"
     )
     figure = float(abs(probed.value[worst] / probed.error[worst]))
-    return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, 5.0, words, p_value)
+    return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, probed.bound, words, p_value)
 
 
 def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[list[Check], list[str]]:

@@ -24,7 +24,7 @@ from jaxtyping import Array
 from ergodica.verify.sde import Sde, quick_jit
 
 DEPTH = 4
-LIMIT = 60  # numbers; brackets of depth 4 are third derivatives of the drift
+LIMIT = 300  # numbers
 RANK = 1e-9  # singular values below this, of vectors of length one, are rounding
 
 

@@ -58,9 +58,13 @@ class Probed(NamedTuple):
         least = np.min(t_p_value(self.value / self.error, self.probes - 1))
         return sidak(float(least), len(self.value))
 
-    def smallest_seen(self, false_alarm: float = FALSE_ALARM) -> float:
-        critical = t_quantile(-np.expm1(np.log1p(-false_alarm) / len(self.value)), self.probes - 1)
-        return float(np.min(critical * self.error / np.abs(self.per_drift)))
+    @property
+    def bound(self) -> float:
+        """The largest |t| that is let pass, for FALSE_ALARM over all points."""
+        return t_quantile(-np.expm1(np.log1p(-FALSE_ALARM) / len(self.value)), self.probes - 1)
+
+    def smallest_seen(self) -> float:
+        return float(np.min(self.bound * self.error / np.abs(self.per_drift)))
 
 
 def exact_residual(sde: Sde, points: Array) -> Residual:
@@ -100,7 +104,7 @@ def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -
         shares = parts * slope[None, :] - turned
         return jnp.sum(shares), patterns @ shares[0]
 
-    each = quick_jit(lambda z, keys: jax.lax.map(lambda k: at(z, k), keys))
+    each = jax.jit(lambda z, keys: jax.lax.map(lambda k: at(z, k), keys))
     rows = []
     for n, z in enumerate(points):
         values, drifts = (np.asarray(x) for x in each(z, jax.random.split(jax.random.fold_in(key, n), probes)))

@@ -9,13 +9,15 @@ ARGS   ?=
 .DEFAULT_GOAL := help
 # Two pips in one .venv would race under make -j.
 .NOTPARALLEL:
-.PHONY: help install test lint bench run clean
+.PHONY: help install test lint bench calibrate errata run clean
 
 help:
 	@echo "make run      sample a small demo and leave its picture in report/"
 	@echo "make test     run the tests            (make test ARGS='-k recipe' for some of them)"
 	@echo "make lint     style, types, layers"
 	@echo "make bench    benchmarks against peers, ratios on stdout"
+	@echo "make calibrate  false alarms and power of the audits, measured (half an hour)"
+	@echo "make errata   docs/paper/errata.md again, every figure from the tools"
 	@echo "make install  the package alone, in $(VENV)"
 	@echo "make clean    delete caches and outputs, keep $(VENV)"
 
@@ -43,6 +45,14 @@ bench: $(VENV)/.bench
 	    test -e "$$script" || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }; \
 	    echo "== $$script"; $(BIN)/python "$$script"; \
 	done
+
+calibrate: export JAX_PLATFORMS := cpu
+calibrate: $(VENV)/.dev
+	$(BIN)/python -m tests.calibrate $(ARGS)
+
+errata: export JAX_PLATFORMS := cpu
+errata: $(VENV)/.dev
+	$(BIN)/python docs/paper/errata.py $(ARGS)
 
 run: $(VENV)/.package
 	$(BIN)/ergodica demo --out report

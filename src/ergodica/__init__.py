@@ -27,7 +27,7 @@ from ergodica.samplers import (
     sgrld,
 )
 from ergodica.targets import Box, Density, External, Posterior, gallery, positive
-from ergodica.verify import certify, exact_law
+from ergodica.verify import audit, audit_family, certify, certify_sde, exact_law, rebuild_curl
 
 __version__ = "0.1.0"
 
@@ -58,7 +58,10 @@ __all__ = [
     "Scaled",
     "Splitting",
     "Thermostat",
+    "audit",
+    "audit_family",
     "certify",
+    "certify_sde",
     "coordinate_sgnht",
     "exact_law",
     "expanded_mean",
@@ -71,6 +74,7 @@ __all__ = [
     "positive",
     "potential_scaled",
     "psgld",
+    "rebuild_curl",
     "relativistic_sghmc",
     "riemannian_sgnht",
     "sample",

@@ -31,6 +31,7 @@ def sghmc(friction: float = 0.7) -> Family:
         right,
         right.but("sghmc_curl_sign_position", skew, drift=drift_with(sign_velocity=-1.0)),
         right.but("sghmc_curl_sign_momentum", skew, drift=drift_with(sign_force=-1.0)),
+        right.but("sghmc_frozen_position", "mutation: the position never moves", drift=drift_with(sign_velocity=0.0)),
         right.but(
             "sghmc_noise_without_two",
             "mutation: noise sqrt(C) dW, a temperature of one half",
@@ -47,7 +48,7 @@ def sghmc(friction: float = 0.7) -> Family:
 
 
 def langevin() -> Family:
-    """SGLD with a constant dense D: noise without the 2, and noise through the element-wise root of D."""
+    """SGLD with a constant dense D: noise without the 2, of temperature d, or through the element-wise root of D."""
     matrix = np.array([[1.2, 0.5], [0.5, 0.8]])
     elementwise = np.sqrt(matrix)
 
@@ -64,12 +65,22 @@ def langevin() -> Family:
         right.but(
             "sgld_noise_without_two", half, diffusion=constant(matrix / 2), other_law=lambda theta: 2 * bent(theta)
         ),
+        right.but(
+            "sgld_temperature_is_dimension",
+            "mutation: noise sqrt(2 d D) dW, the temperature d",
+            diffusion=constant(2 * matrix),
+            box=((-5.0, 5.0), (-8.2, 15.0)),
+            other_law=lambda theta: bent(theta) / 2,
+        ),
         right.but("sgld_elementwise_root", entries, diffusion=constant(elementwise @ elementwise.T)),
     )
 
 
-def state_dependent_root() -> Family:
-    """The element-wise root again, for a D(z) whose Gamma is right."""
+def state_dependent() -> Family:
+    """The element-wise root again, for a D(z) whose Gamma is right, and Gamma of the wrong index.
+
+    D is symmetric, so the index to get wrong is the one of the derivative: a sum of d_i D_ij, not of d_j D_ij.
+    """
 
     def matrix(z):
         a, b = z
@@ -80,16 +91,24 @@ def state_dependent_root() -> Family:
         root = jnp.sqrt(matrix(z))
         return root @ root.T
 
-    def drift(z):
-        return -matrix(z) @ jax.grad(bent)(z) + correction(matrix)(z)
+    def own_index(z):
+        return jnp.einsum("iji->i", jax.jacfwd(matrix)(z))
 
+    def drift_with(gamma):
+        return lambda z: -matrix(z) @ jax.grad(bent)(z) + gamma(z)
+
+    drift = drift_with(correction(matrix))
     right = Sde("sgrld_positive", 2, drift, matrix, bent, around_bent(2), "Eq. CorrectDrift")
     source = "mutation: noise sqrt(2) E dW, E the element-wise root of D(z)"
-    return right, right.but("sgrld_elementwise_root", source, diffusion=elementwise)
+    return (
+        right,
+        right.but("sgrld_elementwise_root", source, diffusion=elementwise),
+        right.but("sgrld_gamma_index", "mutation: Gamma_i = sum_j d_i D_ij", drift=drift_with(own_index)),
+    )
 
 
 FAMILIES: list[Family] = [
     sghmc(),
     langevin(),
-    state_dependent_root(),
+    state_dependent(),
 ]

@@ -1,0 +1,64 @@
+"""`ergodica rebuild-curl module:sde`: Theorem 2 for a hand-written SDE, with a picture."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ergodica.cli.curl_picture import draw
+from ergodica.cli.loading import load
+from ergodica.errors import InputError
+from ergodica.verify.completeness import NoCurlError, rebuild_curl
+from ergodica.verify.hand_written import HandWritten, hand_written
+
+RESOLUTION = {2: 256, 3: 64}
+
+
+@click.command(name="rebuild-curl")
+@click.argument("sde", metavar="MODULE:SDE")
+@click.option("--box", help="low:high for each coordinate, as in -6:6,-6:6; by default it is found.")
+@click.option("--resolution", type=int, help="Grid points a side.  [default: 256; 64 in three dimensions]")
+@click.option("--method", type=click.Choice(["fourier", "closed form"]), default="fourier", show_default=True)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Leave a picture of Q here.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def rebuild_curl_command(
+    sde: str, box: str | None, resolution: int | None, method: Any, plot: Path | None, seed: int, as_json: bool
+) -> None:
+    """The curl Q of a process that leaves exp(-H) invariant, from its drift; exit code 1 when it does not pass.
+
+    MODULE:SDE is an object with drift, diffusion and hamiltonian, jnp functions of one flat vector of 2 or 3 numbers,
+    and optionally a box.
+    """
+    process, sides = loaded(sde, box)
+    functions = (process.drift, process.diffusion, process.hamiltonian)
+    try:
+        q = rebuild_curl(*functions, sides, resolution or RESOLUTION[process.dim], method=method, seed=seed)
+    except NoCurlError as error:
+        click.echo(json.dumps(error.report.to_dict()) if as_json else str(error.report))
+        raise click.exceptions.Exit(1) from None
+    if plot is not None:
+        draw(q, process, plot)
+    click.echo(json.dumps(q.report.to_dict()) if as_json else str(q))
+    if not q.passed:
+        raise click.exceptions.Exit(1)
+
+
+def loaded(spec: str, box: str | None) -> tuple[HandWritten, Any]:
+    """The process that `spec` names, and its box: the one typed, or else the object's own."""
+    sde = load(spec)
+    names = ("drift", "diffusion", "hamiltonian")
+    missing = [name for name in names if not hasattr(sde, name)]
+    if missing:
+        raise InputError(f"{spec} has no {' and no '.join(missing)}: expected an object with {', '.join(names)}")
+    sides = parsed(box) if box else getattr(sde, "box", None)
+    return hand_written(sde.drift, sde.diffusion, sde.hamiltonian, None if sides is None else len(sides)), sides
+
+
+def parsed(box: str) -> list[tuple[float, float]]:
+    try:
+        sides = [tuple(float(end) for end in side.split(":")) for side in box.split(",")]
+        return [(low, high) for low, high in sides]
+    except ValueError:
+        raise InputError(f"--box is {box!r}: expected low:high for each coordinate, as in -6:6,-6:6") from None

@@ -1,0 +1,1 @@
+"""Bridges to other libraries, one module each: `from ergodica.interop import blackjax`. Nothing else imports them."""

@@ -1,0 +1,6 @@
+"""The audit of anybody's step: what law does it sample, and is it the one that it claims?"""
+
+from ergodica.verify.audit.engine import audit
+from ergodica.verify.audit.result import Audit, Estimate
+
+__all__ = ["Audit", "Estimate", "audit"]

@@ -1,0 +1,67 @@
+"""How much work a step is, by counting what its trace does: the same number on every machine, unlike a clock."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ergodica.tree import Layout
+from ergodica.verify.audit.steps import Step
+
+# In units of one multiplication; random bits and special functions as measured on one core, to a factor of two.
+HEAVY = {"random_bits": 60.0, "threefry2x32": 60.0, "erf_inv": 10.0, "exp": 5.0, "log": 5.0, "pow": 10.0}
+HEAVY |= dict.fromkeys(("cholesky", "eigh", "svd", "qr", "lu", "triangular_solve", "householder_product"), 300.0)
+MULTIPLY_ADD = 0.2  # in a matrix product
+CHAINS = 64
+UNKNOWN_LENGTH = 10  # turns that a loop of unknown length is taken for
+
+
+def work_of_gradient(target: Any, layout: Layout) -> float:
+    """Of one evaluation of potential and gradient."""
+    x = jax.ShapeDtypeStruct((layout.size,), jnp.float64)
+    return _work(jax.make_jaxpr(lambda x: target.evaluate(layout.unravel(x)))(x).jaxpr)
+
+
+def work(step: Step) -> float:
+    """Of one step of one chain, for each number of the position; about 75 for Langevin."""
+    # vmapped, as it will run: what does not depend on the chain is done once for all
+    keys = jax.random.split(jax.random.key(0), CHAINS)
+    states = jax.eval_shape(jax.vmap(step.start), keys, jax.ShapeDtypeStruct((CHAINS, step.dim), jnp.float64))
+    trace = jax.make_jaxpr(jax.vmap(step.move, (0, 0, None)))(keys, states, jnp.asarray(1.0, jnp.float64))
+    return _work(trace.jaxpr) / (CHAINS * step.dim)
+
+
+def _work(jaxpr: Any) -> float:
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inner = [_work(getattr(x, "jaxpr", x)) for x in _inside(equation.params)]
+        name = equation.primitive.name
+        if name == "scan":
+            total += equation.params["length"] * sum(inner)
+        elif name == "while":
+            total += UNKNOWN_LENGTH * sum(inner)
+        elif name == "cond":
+            total += max(inner)
+        elif inner:
+            total += sum(inner)
+        else:
+            total += _alone(equation, name)
+    return total
+
+
+def _inside(params: dict[str, Any]) -> list[Any]:
+    found = []
+    for value in params.values():
+        for x in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(x, "eqns") or hasattr(getattr(x, "jaxpr", None), "eqns"):
+                found.append(x)
+    return found
+
+
+def _alone(equation: Any, name: str) -> float:
+    size = sum(math.prod(var.aval.shape) for var in equation.outvars)
+    if name == "dot_general":
+        (contracted, _), _ = equation.params["dimension_numbers"]
+        size *= MULTIPLY_ADD * math.prod(equation.invars[0].aval.shape[i] for i in contracted)
+    return size * HEAVY.get(name, 1.0)

@@ -1,0 +1,173 @@
+"""`eg.audit`: a step from any library, held against the law that it claims."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.errors import InputError
+from ergodica.targets.position import check_position
+from ergodica.verify.audit.chains import JaxChains, NumpyChains, words
+from ergodica.verify.audit.cost import work
+from ergodica.verify.audit.features import Features, features
+from ergodica.verify.audit.ladder import Ladder
+from ergodica.verify.audit.laws import expectations
+from ergodica.verify.audit.progress import shown
+from ergodica.verify.audit.reference import Reference, reference
+from ergodica.verify.audit.result import Audit
+from ergodica.verify.audit.steps import Step, as_step
+from ergodica.verify.audit.summary import Findings, stopped, summary
+from ergodica.verify.audit.trials import Trial, first_trial
+from ergodica.verify.audit.moments import balance
+from ergodica.verify.audit.noise import noise
+from ergodica.verify.precision import widened
+
+WORK = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
+CALLS = 3e5  # calls of a NumPy step
+NUMPY_CHAINS = 32
+DRAWS = 2**18 * 10  # numbers in the draws of the claimed law
+ERROR = 0.0065  # standard error of a coordinate's temperature, relative, at which averaging stops
+BARE_ERROR = 0.013  # the same for a step without a state of its own, whose one step sees more
+
+
+def audit(
+    step: Callable[..., Any],
+    target: Any,
+    position: PyTree = None,
+    *,
+    init: Callable[..., Any] | None = None,
+    read: Callable[[Any], PyTree] | None = None,
+    step_size: float | None = None,
+    temperature: float = 1.0,
+    seed: int = 0,
+    progress: bool = True,
+    effort: float = 1.0,
+) -> Audit:
+    """Does anybody's step sample exp(-U/T), as its step size goes to 0? What does it sample?
+
+    The null is about the limit: the bias of a discretised sampler is reported with its order, it does not reject. A
+    right sampler is rejected once in 10,000 audits.
+
+    Args:
+        step: step(key, position, step_size) -> position; with a state of its own step(key, state, step_size) -> state.
+            In JAX, or plain NumPy: then `key` is a `np.random.Generator`, and the step is called in a Python loop.
+        target: eg.Density, eg.Posterior or one of eg.gallery, whose potential U the step claims to sample.
+        position: an example of it; by default `target.init`.
+        init: init(key, position) -> state, or init(position) -> state, for a step with a state of its own.
+        read: read(state) -> position; by default state.position.
+        step_size: the one in use: its bias is reported. The audit finds step sizes for its verdict by itself.
+        temperature: T of the claimed law.
+        seed: same seed, same report.
+        progress: show a bar where it takes longer than two seconds, on a terminal.
+        effort: times the work; the errors that are seen shrink as its square root.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ergodica as eg
+        >>> def langevin(key, x, h):
+        ...     return x - h * x + jnp.sqrt(2 * h) * jax.random.normal(key, x.shape)
+        >>> eg.audit(langevin, eg.gallery.gaussian(2), effort=0.1).passed
+        True
+    """
+    position = _checked(target, position, temperature, step_size, effort)
+    with jax.enable_x64(True), shown(progress) as tell:
+        position = widened(jax.tree.map(jnp.asarray, position))
+        black_box = as_step(step, init, read, position, 1.0 if step_size is None else step_size)
+        law = reference(target, position, temperature, _key(seed), int(effort**0.5 * DRAWS / black_box.dim))
+        bench = Bench(black_box, law, features(target, black_box.layout, law, temperature), target, seed, effort, tell)
+        return bench.audit(temperature, step_size)
+
+
+def _key(seed: int) -> Any:
+    return jax.random.wrap_key_data(jnp.asarray(words(seed, 0)))
+
+
+def _checked(target: Any, position: PyTree, temperature: float, step_size: float | None, effort: float) -> PyTree:
+    """The position to use; refuses what cannot be audited."""
+    if not hasattr(target, "evaluate") or not getattr(target, "has_potential", False):
+        raise InputError(
+            f"target is {type(target).__name__}: an audit needs a potential that JAX can differentiate, "
+            "as eg.Density(potential, init=position)"
+        )
+    for name, value in (("temperature", temperature), ("step_size", step_size), ("effort", effort)):
+        if value is not None and not (np.isscalar(value) and np.isfinite(value) and value > 0):
+            raise InputError(f"{name} is {value!r}: expected a number above 0")
+    position = target.init if position is None else position
+    if position is None:
+        raise InputError("no position: give audit(step, target, position), an example of where the step starts")
+    check_position(position, target.init, target.domain)
+    return position
+
+
+@dataclass
+class Bench:
+    """A step and the law that it claims, with what is needed to try the one against the other."""
+
+    step: Step
+    law: Reference
+    features: Features
+    target: Any
+    seed: int
+    effort: float
+    tell: Callable[[float], None]
+
+    def audit(self, temperature: float, step_size: float | None) -> Audit:
+        chains = self._chains()
+        trial = first_trial(chains, self.starts(chains.chains), self.step.dim, step_size, self.seed)
+        if trial.is_final:
+            return stopped(trial, self.step, temperature)
+        ladder = self._climb(chains, trial)
+        if ladder is None:
+            return stopped(trial._replace(is_finite=False), self.step, temperature)
+        if step_size is not None:
+            self._look_at(ladder, step_size)
+        first = ladder.three[0].step_size
+        balanced = balance(self.step, self.features, self.law, first, self.seed) if self.step.is_bare else None
+        is_free = self.step.is_jax and self.step.is_bare
+        noisy = None if is_free else noise(chains, *ladder.three[:2], self.law.deviation)
+        expected = expectations(self.features, self.law, self._observed(chains))
+        return summary(
+            Findings(self.step, self.law, self.features, ladder, trial, balanced, noisy, *expected),
+            temperature,
+            step_size,
+        )
+
+    def _chains(self) -> JaxChains | NumpyChains:
+        if not self.step.is_jax:
+            return NumpyChains(self.step, self.features, NUMPY_CHAINS)
+        wanted = 2 ** round(np.log2(2560 / self.step.dim))
+        return JaxChains(self.step, self.features, int(np.clip(wanted, 256, 4096)))
+
+    def starts(self, count: int) -> Callable[[int], np.ndarray]:
+        """Draws of the claimed law, others for every place: one of each cluster, then the next of each."""
+        rows = np.swapaxes(self.law.draws, 0, 1).reshape(-1, self.step.dim)
+
+        def fresh(place: int) -> np.ndarray:
+            at = (place * 7919 * count) % max(len(rows) - count, 1)
+            return rows[at : at + count]
+
+        return fresh
+
+    def _climb(self, chains: Any, trial: Trial) -> Ladder | None:
+        most = WORK / (work(self.step) * self.step.dim) if self.step.is_jax else CALLS
+        budget = self.effort * most / chains.chains
+        error = (BARE_ERROR if self.step.is_bare else ERROR) / np.sqrt(self.effort)
+        ladder = Ladder(
+            chains, self.features, self.starts(chains.chains), trial.step_size, self.seed, int(budget), error, self.tell
+        )
+        return ladder if ladder.climb() else None
+
+    def _look_at(self, ladder: Ladder, step_size: float) -> None:
+        """A rung at the user's own step size; a whole number of halvings away from the others where trials began."""
+        place = round(float(np.log2(ladder.base / step_size)))
+        if abs(ladder.base / 2.0**place / step_size - 1) < 1e-9:
+            ladder.rung(place)
+
+    def _observed(self, chains: Any) -> np.ndarray | None:
+        """Averages of the features over draws, a row for each cluster; None where their means are known."""
+        if self.target.domain is None:
+            return None
+        return np.mean([chains.observe(self.law.draws[:, k]) for k in range(min(self.law.draws.shape[1], 64))], axis=0)

@@ -1,0 +1,150 @@
+"""Stationary averages at three step sizes h, h/2, h/4, where the audit finds h for itself.
+
+Small enough that the bias extrapolates, large enough that the chains relax in few steps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ergodica.verify.audit.chains import words
+from ergodica.verify.audit.features import Features
+from ergodica.verify.audit.limit import WEIGHTS
+from ergodica.verify.audit.rungs import Rung
+
+LARGE_BIAS = 0.15  # change from h to h/4, relative, above which smaller steps are tried
+SMALL_BIAS = 0.03  # below which larger ones are
+FEW_STEPS = 3  # a relaxation this short needs no larger steps
+MOST_HALVINGS = 24
+
+
+@dataclass
+class Ladder:
+    """All rungs that were run, by their place: step size = base / 2^place; the ladder proper are `top`, + 1, + 2."""
+
+    chains: Any
+    features: Features
+    starts: Callable[[int], np.ndarray]
+    """Fresh draws (chains, dim) of the claimed law, by number."""
+    base: float
+    seed: int
+    budget: int
+    """Steps of all chains at once that may be made."""
+    target_error: float
+    tell: Callable[[float], None]
+    """Told the share of the work that is done."""
+
+    def __post_init__(self) -> None:
+        self.rungs: dict[int, Rung] = {}
+        self.spent = 0
+        self.top = 0
+
+    @property
+    def three(self) -> list[Rung]:
+        return [self.rungs[self.top + k] for k in range(3)]
+
+    def rung(self, place: int) -> Rung:
+        """The rung at a place, relaxed and averaged over a pilot."""
+        if place not in self.rungs:
+            x = self.starts(place)
+            word = words(self.seed, 1, place + 1000)
+            rung = Rung(
+                self.base / 2.0**place,
+                self.chains.start(x, word),
+                words(self.seed, 2, place + 1000),
+                self.features.square,
+            )
+            self.rungs[place] = rung
+            observed = self.chains.observe(x)
+            rung.relax(self.chains, observed, self.budget)
+            self.spent += rung.steps
+        return self.rungs[place]
+
+    def search(self) -> bool:
+        """Finds the place of the ladder; False where no step size tried gives finite chains."""
+        direction = 1 if self.spent else 0
+        for _ in range(MOST_HALVINGS):
+            first = self.rung(self.top)
+            if not first.is_finite:
+                self.top, direction = self.top + 1, 1
+                continue
+            three = [first, self.rung(self.top + 1), self.rung(self.top + 2)]
+            if not all(rung.is_finite for rung in three):
+                self.top, direction = self.top + 1, 1
+                continue
+            change = self._change(three)
+            if change > LARGE_BIAS:
+                if direction == -1 or self._is_affordable(three):
+                    self.top += 1
+                    if direction == -1:
+                        return True
+                    direction = 1
+                    continue
+                return True
+            grow = direction != 1 and change < SMALL_BIAS and first.relaxation > FEW_STEPS
+            if not grow:
+                return True
+            larger = self.rung(self.top - 1)
+            if not larger.is_finite or larger.relaxation > 0.8 * first.relaxation:
+                return True
+            self.top, direction = self.top - 1, -1
+        return False
+
+    def _is_affordable(self, three: list[Rung]) -> bool:
+        """Whether one more rung below fits what is left, at the growth of relaxation seen so far."""
+        growth = three[2].relaxation / max(three[1].relaxation, 1)
+        ahead = growth * three[2].steps
+        return three[2].is_relaxed and self.spent + ahead < self.budget / 2
+
+    def _change(self, three: list[Rung]) -> float:
+        """How much variances and equipartition change from h to h/4: the mean over coordinates, or what is significant
+        in one of them."""
+        largest = 0.0
+        for part in (self.features.square, self.features.equipartition):
+            change = (three[0].means - three[2].means)[part]
+            error = np.hypot(three[0].errors, three[2].errors)[part]
+            alone = np.max(np.abs(change) - 4 * error)
+            scale = np.mean(np.abs(three[2].means[part]))
+            together = np.abs(np.mean(change)) - 3 * np.sqrt(np.mean(error**2) / len(error))
+            largest = max(largest, alone / scale, together / scale)
+        return float(largest)
+
+    def climb(self) -> bool:
+        """Search and measure; again, lower, where a rare excursion left the finite numbers."""
+        while self.search():
+            if self._measure():
+                return True
+        return False
+
+    def _measure(self) -> bool:
+        """Spends what is left so that the error of the limit is smallest, or stops at `target_error`.
+
+        The limit is sum_k w_k f_k; with errors a_k / sqrt(n_k) after n_k steps, n_k = |w_k| a_k (sum_j |w_j| a_j) / e²
+        has the error e at the least cost.
+        """
+        part = self.features.equipartition
+        rates = [np.max(rung.errors[part]) * np.sqrt(rung.blocks * rung.thin) for rung in self.three]
+        weighted = np.abs(WEIGHTS) * np.asarray(rates)
+        wanted = weighted * weighted.sum() / self.target_error**2
+        done = np.asarray([rung.blocks * rung.thin for rung in self.three])
+        left = max(self.budget - self.spent, 0)
+        more = np.maximum(wanted - done, 0)
+        if more.sum() > left:
+            more *= left / more.sum()
+        for rung, steps in zip(self.three, more, strict=True):
+            self._average(rung, int(steps))
+            if not rung.is_finite:
+                return False
+        return True
+
+    def _average(self, rung: Rung, steps: int) -> None:
+        """In a few parts, so that progress is seen."""
+        for _ in range(8):
+            if steps // 8 < rung.thin:
+                break
+            before = rung.steps
+            rung.average(self.chains, steps // 8)
+            self.spent += rung.steps - before
+            self.tell(self.spent / max(self.budget, 1))

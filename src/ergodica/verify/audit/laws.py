@@ -1,0 +1,131 @@
+"""The stationary law in the limit of small steps, held against the claimed one: one test for each kind of feature."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ergodica.verify.audit.features import Features
+from ergodica.verify.audit.limit import Limit, limit
+from ergodica.verify.audit.reference import Reference
+from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.tails import any_of, normal_score, two_sided
+
+COLLINEAR = 1e-6  # share of a variance's variance that equipartition must leave for it to be a question of its own
+
+
+class Test(NamedTuple):
+    """Statistics with a known mean: the largest standard score counts, against as many independent ones."""
+
+    name: str
+    limit: Limit
+    expected: np.ndarray
+    expected_error: np.ndarray
+    which: np.ndarray
+    """The coordinate, or the number of the pair, of each statistic."""
+    count: int
+    chains: int
+
+    @property
+    def error(self) -> np.ndarray:
+        return np.hypot(self.limit.error, self.expected_error)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Distances beyond what the extrapolation may leave, in standard errors, as normal scores."""
+        off = self.limit.value - self.expected
+        beyond = np.sign(off) * np.maximum(np.abs(off) - self.limit.leftover, 0)
+        return normal_score(beyond / np.maximum(self.error, 1e-300), self.chains)
+
+    @property
+    def worst(self) -> int:
+        return int(np.argmax(np.abs(self.scores)))
+
+    @property
+    def p_value(self) -> float:
+        return any_of(float(two_sided(self.scores[self.worst])), self.count)
+
+
+class Laws(NamedTuple):
+    """The tests, and the weights with which coordinates make up the temperature."""
+
+    tests: tuple[Test, ...]
+    weights: np.ndarray
+
+    def __getitem__(self, name: str) -> Test | None:
+        return next((test for test in self.tests if test.name == name), None)
+
+
+def laws(three: list[Rung], features: Features, law: Reference, expected: np.ndarray, errors: np.ndarray) -> Laws:
+    """Temperature is the mean of equipartition over coordinates, `equipartition` the differences from that mean, so
+    that the two are independent; `variance` is what the variance says beyond equipartition, so that it is independent
+    of both (for a Gaussian in its own axes: nothing)."""
+    d, size, chains = features.dim, len(expected), len(three[0].total)
+    identity = np.eye(size)
+    even = identity[:, features.equipartition]
+    weights = _weights(limit(three, even).error)
+    pooled = even @ weights
+    tests = [_test("temperature", three, pooled[:, None], expected, errors, np.zeros(1, int), 1)]
+    if d > 1:
+        differences = even - pooled[:, None]
+        tests.append(_test("equipartition", three, differences, expected, errors, np.arange(d), max(d - 1, 1)))
+    tests.append(_test("mean", three, identity[:, features.linear], expected, errors, np.arange(d), d))
+    beyond, which = _beyond_equipartition(three[2], features)
+    if len(which):
+        tests.append(_test("variance", three, beyond, expected, errors, which, len(which)))
+    count = len(features.pairs[0])
+    if count:
+        tests.append(
+            _test("covariance", three, identity[:, features.crossed], expected, errors, np.arange(count), count)
+        )
+    return Laws(tuple(test._replace(chains=chains) for test in tests), weights)
+
+
+def _test(
+    name: str,
+    three: list[Rung],
+    select: np.ndarray,
+    expected: np.ndarray,
+    errors: np.ndarray,
+    which: np.ndarray,
+    count: int,
+) -> Test:
+    return Test(name, limit(three, select), expected @ select, np.sqrt(errors**2 @ select**2), which, count, 0)
+
+
+def _weights(errors: np.ndarray) -> np.ndarray:
+    """Smaller for coordinates that are known less well, in steps of 4: weights that follow every error would follow
+    the estimates, since a mean of squares that comes out low also has a small spread."""
+    ratio = errors**2 / np.median(errors**2)
+    weights = 4.0 ** -np.round(np.log(np.maximum(ratio, 1e-12)) / np.log(4.0))
+    return weights / weights.sum()
+
+
+def _beyond_equipartition(rung: Rung, features: Features) -> tuple[np.ndarray, np.ndarray]:
+    """Columns v_i - b_i e_i with b_i by regression over chains, and the coordinates where they are not constant."""
+    x = rung.averages
+    v, e = x[:, features.square], x[:, features.equipartition]
+    v0, e0 = v - v.mean(0), e - e.mean(0)
+    slope = (v0 * e0).mean(0) / np.maximum((e0 * e0).mean(0), 1e-300)
+    rest = (v0 - slope * e0).var(0) / np.maximum(v.var(0), 1e-300)
+    which = np.flatnonzero(rest > COLLINEAR)
+    select = np.zeros((x.shape[1], len(which)))
+    start_v, start_e = features.square.start, features.equipartition.start
+    select[start_v + which, np.arange(len(which))] = 1.0
+    select[start_e + which, np.arange(len(which))] = -slope[which]
+    return select, which
+
+
+def expectations(features: Features, law: Reference, observed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the features under the claimed law, with standard errors.
+
+    `observed` (clusters, features): averages over draws, for a domain with walls, where integrating by parts leaves
+    boundary terms.
+    """
+    d, pairs = features.dim, len(features.pairs[0])
+    expected = np.concatenate([np.zeros(d), np.ones(2 * d), np.zeros(pairs + 1)])
+    errors = np.concatenate([law.mean_error, law.variance_error, np.zeros(d + pairs + 1)])
+    if observed is not None:
+        part = slice(features.equipartition.start, features.crossed.stop)
+        expected[part] = observed.mean(0)[part]
+        errors[part] = observed.std(0, ddof=1)[part] / np.sqrt(len(observed))
+    return expected, errors

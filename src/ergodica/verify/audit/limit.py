@@ -1,0 +1,62 @@
+"""The limit of small steps, and the order at which a bias falls."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ergodica.verify.audit.result import Estimate
+from ergodica.verify.audit.rungs import Rung
+
+# f(h) = f0 + c1 h + c2 h² + c3 h³ at h, h/2, h/4: these weights leave f0 + c3 h³/8, those f0 - c2 h²/8.
+WEIGHTS = np.array([1 / 3, -2, 8 / 3])
+STRAIGHT = np.array([0.0, -1.0, 2.0])
+SIGNIFICANT = 3.0
+CLEAR = 4.0  # standard errors of a bias that counts towards its order
+STILL_LARGE = 0.05  # change from h/2 to h/4 at which extrapolation is not trusted
+
+
+class Limit(NamedTuple):
+    """Statistics at step size 0: estimates, standard errors, and what the extrapolation may leave."""
+
+    value: np.ndarray
+    error: np.ndarray
+    leftover: np.ndarray
+
+
+def statistics(rung: Rung, select: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """features @ select, averaged over a rung's chains, with standard errors over chains."""
+    values = rung.averages @ select
+    return values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values))
+
+
+def limit(three: list[Rung], select: np.ndarray) -> Limit:
+    """Of features @ select, by the parabola through three step sizes.
+
+    What is left of a regular bias is smaller than the difference of the quadratic and the straight extrapolation by as
+    much as that is smaller than the bias: half of its significant part is allowed for. Where the bias still changes
+    much from h/2 to h/4, all of it.
+    """
+    both = [statistics(rung, select) for rung in three]
+    means, errors = np.stack([m for m, _ in both]), np.stack([e for _, e in both])
+    value, error = WEIGHTS @ means, np.sqrt(WEIGHTS**2 @ errors**2)
+    differ, spread = (WEIGHTS - STRAIGHT) @ means, np.sqrt((WEIGHTS - STRAIGHT) ** 2 @ errors**2)
+    change, noise = np.abs(means[1] - means[2]), np.hypot(errors[1], errors[2])
+    is_large = change - SIGNIFICANT * noise > STILL_LARGE
+    leftover = np.maximum(np.abs(differ) - SIGNIFICANT * spread, 0) / 2
+    return Limit(value, error, np.where(is_large, np.abs(differ) + change, leftover))
+
+
+def order(step_sizes: np.ndarray, bias: np.ndarray, errors: np.ndarray) -> Estimate | None:
+    """p of |bias| = c h^p, by weighted least squares of logarithms; None unless two step sizes show it clearly."""
+    is_clear = np.abs(bias) > CLEAR * errors
+    if is_clear.sum() < 2 or len(set(np.sign(bias[is_clear]))) > 1:
+        return None
+    x, y = np.log(step_sizes[is_clear]), np.log(np.abs(bias[is_clear]))
+    weight = (bias[is_clear] / errors[is_clear]) ** 2
+    centre = np.average(x, weights=weight)
+    information = np.sum(weight * (x - centre) ** 2)
+    slope = np.sum(weight * (x - centre) * y) / information
+    misfit = np.sum(weight * (y - np.average(y, weights=weight) - slope * (x - centre)) ** 2)
+    # a bias that is not a pure power (higher orders at large steps) misses the line by more than its errors
+    inflation = max(1.0, misfit / max(is_clear.sum() - 2, 1))
+    return Estimate.of(slope, np.sqrt(inflation / information))

@@ -1,0 +1,165 @@
+"""The claimed law exp(-U/T): draws to start chains from, and what the features of a right sampler average to.
+
+Exact where it can be: a Gaussian is drawn as such at any temperature, a target of the gallery by its own `draw` at
+temperature 1. Else by Metropolis-corrected leapfrog trajectories, which are exact but have to settle.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ergodica.errors import InputError
+from ergodica.integrators import Kernel, Leapfrog
+from ergodica.samplers import hmc
+from ergodica.tree import Layout
+from ergodica.verify.audit.cost import work_of_gradient
+from ergodica.verify.quadratic import quadratic_of
+
+HESSIANS = 400  # numbers in a position up to which a Gaussian is looked for
+CHAINS = 512  # of leapfrog trajectories
+KEPT = 128  # draws kept of each chain
+LEAPS = 16
+ROUNDS = 40  # of adapting the trajectories' step and mass
+MOST_APART = 8  # trajectories between draws that are kept
+WORK = 2e9  # as `work` counts it
+SETTLED = 1.05  # the largest R-hat of a reference that counts as settled
+
+
+class Reference(NamedTuple):
+    """Draws (clusters, draws, dim): clusters are independent, draws within one need not be."""
+
+    draws: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    mean_error: np.ndarray
+    """Standard error of `mean` in units of `deviation`; zero where it is exact."""
+    variance_error: np.ndarray
+    """Relative standard error of deviation²; zero where it is exact."""
+    words: str
+    rhat: float = 1.0
+
+
+def reference(target: Any, position: PyTree, temperature: float, key: Array, draws: int) -> Reference:
+    """What is known of exp(-U/T), in the order of `ravel_pytree`, with about `draws` draws."""
+    layout = Layout.of(position)
+    gaussian = _gaussian(target, position, temperature, layout, key, draws)
+    if gaussian is not None:
+        return gaussian
+    truth = target.truth
+    has_draw = truth is not None and truth.draw is not None
+    if has_draw and temperature == 1.0:
+        return _drawn(truth, layout, key, draws)
+    starts = _starts(truth.draw if has_draw else None, position, layout, key)
+    return _leapfrog(target, layout, starts, temperature, key)
+
+
+def _gaussian(
+    target: Any, position: PyTree, temperature: float, layout: Layout, key: Array, draws: int
+) -> Reference | None:
+    if target.domain is not None or layout.size > HESSIANS:
+        return None
+    try:
+        law = quadratic_of(target, position)
+    except InputError:
+        return None
+    covariance = temperature * np.linalg.inv(law.precision)
+    root = np.linalg.cholesky(covariance)
+    normals = _normals(key, (CHAINS, max(draws // CHAINS, 1), layout.size))
+    exact = np.zeros(layout.size)
+    deviation = np.sqrt(np.diag(covariance))
+    return Reference(law.mean + normals @ root.T, law.mean, deviation, exact, exact, "exact draws of a Gaussian")
+
+
+def _normals(key: Array, shape: tuple[int, ...]) -> np.ndarray:
+    # NumPy's are five times faster than JAX's; the key is only a seed
+    return np.random.default_rng(np.asarray(jax.random.key_data(key))).standard_normal(shape)
+
+
+def _drawn(truth: Any, layout: Layout, key: Array, draws: int) -> Reference:
+    block = 8192
+    draw = jax.jit(jax.vmap(lambda k: layout.ravel(truth.draw(k)).astype(jnp.float64)))
+    rows = [np.asarray(draw(jax.random.split(k, block))) for k in jax.random.split(key, max(draws // block, 1))]
+    x = np.concatenate(rows).reshape(CHAINS, -1, layout.size)
+    mean, mean_error, deviation, variance_error = _moments(x)
+    exact = np.zeros(layout.size)
+    if truth.mean is not None:
+        mean, mean_error = np.asarray(layout.ravel(truth.mean), float), exact
+    if truth.variance is not None:
+        deviation, variance_error = np.sqrt(np.asarray(layout.ravel(truth.variance), float)), exact
+    return Reference(x, mean, deviation, mean_error, variance_error, "exact draws of the target's own")
+
+
+def _moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and deviation over all draws, with errors from clusters: in units of deviation, and relative for its square."""
+    mean, root = x.mean((0, 1)), np.sqrt(x.shape[0])
+    deviation = x.std((0, 1))
+    u = (x - mean) / deviation
+    return mean, u.mean(1).std(0, ddof=1) / root, deviation, (u * u).mean(1).std(0, ddof=1) / root
+
+
+def _starts(draw: Any, position: PyTree, layout: Layout, key: Array) -> np.ndarray:
+    if draw is not None:
+        return np.asarray(jax.jit(jax.vmap(lambda k: layout.ravel(draw(k))))(jax.random.split(key, CHAINS)), float)
+    return np.broadcast_to(np.asarray(layout.ravel(position), float), (CHAINS, layout.size))
+
+
+def _leapfrog(target: Any, layout: Layout, starts: np.ndarray, temperature: float, key: Array) -> Reference:
+    """HMC with a step that follows acceptance and a mass that follows the spread, both frozen before draws are kept."""
+    apart = int(np.clip(WORK / (work_of_gradient(target, layout) * LEAPS * CHAINS * (ROUNDS + KEPT)), 1, MOST_APART))
+    x, step_size, mass = jnp.asarray(starts), jnp.asarray(0.1, jnp.float64), jnp.ones(layout.size, jnp.float64)
+    number, kept, shares = jnp.asarray(temperature, jnp.float64), [], []
+    for n in range(ROUNDS + KEPT):
+        x, accepted = _trajectories(target, layout, x, step_size, mass, number, jax.random.fold_in(key, n), apart)
+        if n >= ROUNDS:
+            kept.append(np.asarray(x))
+            shares.append(float(accepted))
+            continue
+        step_size = step_size * jnp.exp(2 * (accepted - 0.8))
+        if n in (
+            ROUNDS // 4,
+            ROUNDS // 2,
+        ):  # mass T/variance: every coordinate moves its own deviation per unit of time
+            spread = jnp.var(x, axis=0)
+            mass, step_size = number / jnp.maximum(spread, 1e-12 * jnp.max(spread)), jnp.asarray(0.3, jnp.float64)
+    draws = np.swapaxes(np.stack(kept), 0, 1)
+    if not np.isfinite(draws).all():
+        raise InputError(
+            "reference draws of exp(-U/T) are not finite: is the law normalisable? Give position= near its mode"
+        )
+    mean, mean_error, deviation, variance_error = _moments(draws)
+    rhat = _rhat(draws)
+    words = (
+        f"reference draws by Metropolis-corrected leapfrog (R-hat {rhat:.3f}, {100 * np.mean(shares):.0f} % accepted)"
+    )
+    return Reference(draws, mean, deviation, mean_error, variance_error, words, rhat)
+
+
+@eqx.filter_jit
+def _trajectories(
+    target: Any, layout: Layout, x: Array, step_size: Array, mass: Array, temperature: Array, key: Array, count: int
+) -> tuple[Array, Array]:
+    """Positions after `count` trajectories, and the share of trajectories accepted."""
+    kernel = Kernel(target, hmc(mass=layout.unravel(mass)), Leapfrog(LEAPS))
+
+    def one(vector: Array, k: Array) -> tuple[Array, Array]:
+        state = kernel.init(layout.unravel(vector), k, temperature)
+        after, info = kernel.step(state, jax.random.fold_in(k, 1), step_size, None, temperature)
+        return layout.ravel(after.phase.position), info.accepted
+
+    def body(x: Array, k: Array) -> tuple[Array, Array]:
+        x, accepted = jax.vmap(one)(x, jax.random.split(k, len(x)))
+        return x, accepted.astype(jnp.float64).mean()
+
+    x, accepted = jax.lax.scan(body, x, jax.random.split(key, count))
+    return x, accepted.mean()
+
+
+def _rhat(draws: np.ndarray) -> float:
+    """The largest split R-hat over coordinates: spread of halves' means against the spread within."""
+    halves = np.concatenate(np.split(draws, 2, axis=1))
+    within, between = halves.var(1, ddof=1).mean(0), halves.mean(1).var(0, ddof=1)
+    return float(np.sqrt(1 - 1 / halves.shape[1] + between / within).max())

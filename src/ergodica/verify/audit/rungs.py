@@ -1,0 +1,103 @@
+"""Chains at one step size: started from draws of the claimed law, run until they have forgotten them, then averaged."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+FORGOTTEN = 0.35  # correlation with the start below which a feature counts as forgotten
+BURN_IN = 5  # relaxations before averaging: what is left of a wrong start is under 0.35^5 = 0.5 %
+LEAST_BURN_IN = 2  # where five would take more than PATIENCE
+PILOT = 8  # relaxations of the first averages, from which the rest is planned
+RUNAWAY = 1e4  # times the claimed variance: chains that go there are as good as non-finite
+PATIENCE = 8  # the share of the budget that one phase of one step size may take is one in so many
+PER_RELAXATION = 4  # observations
+
+
+@dataclass
+class Rung:
+    """The chains at one step size."""
+
+    step_size: float
+    states: Any
+    word: np.ndarray
+    square: slice
+    """Where in the features the squares of the position are."""
+    steps: int = 0
+    relaxation: int = 0
+    """Steps after which every feature has forgotten its start; those made, if some have not."""
+    is_relaxed: bool = True
+    is_finite: bool = True
+    blocks: int = 0
+    total: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """Sums of features over blocks, one row per chain."""
+    slow: tuple[int, ...] = ()
+    """Features that have not forgotten their start."""
+
+    @property
+    def thin(self) -> int:
+        return max(self.relaxation // PER_RELAXATION, 1)
+
+    @property
+    def means(self) -> np.ndarray:
+        return self.averages.mean(0)
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Standard errors of the means over chains, which are independent."""
+        return self.averages.std(0, ddof=1) / np.sqrt(len(self.total))
+
+    @property
+    def averages(self) -> np.ndarray:
+        return self.total / self.blocks
+
+    def advance(self, chains: Any, blocks: int, thin: int) -> np.ndarray:
+        """blocks * thin more steps; features summed over blocks."""
+        self.states, sums = chains.run(self.states, self.word, self.steps, self.step_size, blocks, thin)
+        self.steps += blocks * thin
+        squares = sums[:, self.square]
+        is_finite = np.isfinite(sums).all() and squares.max() < RUNAWAY * blocks * len(sums)
+        self.is_finite = self.is_finite and bool(is_finite) and bool(squares.mean(0).max() < RUNAWAY * blocks)
+        return sums
+
+    def relax(self, chains: Any, at_start: np.ndarray, budget: int) -> None:
+        """Doubles the number of steps until positions at 2n steps have forgotten those at n, or patience ends.
+
+        n and 2n, not 0 and n: the start may be much narrower or wider than what the chains sample.
+        """
+        before, forgot_before = at_start, 0
+        # correlations of unrelated numbers over few chains are large themselves
+        bound = max(FORGOTTEN, 3.5 / np.sqrt(len(at_start)))
+        while True:
+            made = max(self.steps, 1)
+            now = self.advance(chains, 1, made)
+            if not self.is_finite:
+                return
+            correlation = np.abs((_standard(before) * _standard(now)).mean(0))
+            self.slow = tuple(int(k) for k in np.flatnonzero(correlation > bound))
+            # twice in a row: a correlation that swings passes through zero
+            if not self.slow and forgot_before:
+                self.relaxation = forgot_before
+                break
+            forgot_before = 0 if self.slow else made
+            if PATIENCE * 2 * self.steps > budget:
+                self.relaxation, self.is_relaxed = made, not self.slow
+                break
+            before = now
+        if self.is_relaxed:
+            wanted = max(min(BURN_IN * self.relaxation, budget // PATIENCE), LEAST_BURN_IN * self.relaxation)
+            self.advance(chains, 1, max(wanted - self.steps, 1))
+        if self.is_finite:
+            self.average(chains, max(min(PILOT * self.relaxation, budget // (2 * PATIENCE)), self.relaxation))
+
+    def average(self, chains: Any, steps: int) -> None:
+        """At least so many more steps, added to the averages."""
+        blocks = max(-(-steps // self.thin), 1)
+        sums = self.advance(chains, blocks, self.thin)
+        self.total = sums if self.blocks == 0 else self.total + sums
+        self.blocks += blocks
+
+
+def _standard(x: np.ndarray) -> np.ndarray:
+    spread = x.std(0)
+    return (x - x.mean(0)) / np.where(spread > 0, spread, 1)

@@ -1,0 +1,219 @@
+"""The audit's report, from what was found."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergodica.verify.audit.features import Features
+from ergodica.verify.audit.ladder import Ladder
+from ergodica.verify.audit.laws import Laws, laws
+from ergodica.verify.audit.limit import CLEAR, limit, order, statistics
+from ergodica.verify.audit.moments import Balance
+from ergodica.verify.audit.noise import Noise
+from ergodica.verify.audit.reference import SETTLED, Reference
+from ergodica.verify.audit.result import FALSE_ALARM, Audit, Estimate, StepBias
+from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.steps import Step
+from ergodica.verify.audit.tails import any_of
+from ergodica.verify.audit.trials import Trial
+from ergodica.verify.audit.verdict import (
+    balance_check,
+    coordinate_names,
+    law_check,
+    level,
+    noise_check,
+    sensitivity,
+    temperature_words,
+)
+from ergodica.verify.report import Check
+
+
+class Findings(NamedTuple):
+    """All that an audit has seen."""
+
+    step: Step
+    law: Reference
+    features: Features
+    ladder: Ladder
+    trial: Trial
+    balance: Balance | None
+    noise: Noise | None
+    expected: np.ndarray
+    expected_errors: np.ndarray
+
+
+def title(step: Step, temperature: float) -> str:
+    kind = "in JAX" if step.is_jax else "in NumPy"
+    state = "" if step.is_bare else ", with a state of its own"
+    return f"audit of a step {kind}{state}: does it sample exp(-U/{temperature:g}) in {step.dim} dimensions?"
+
+
+def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
+    """A step of which the first trials say all that there is to say."""
+    if not trial.is_finite:
+        words = f"non-finite at every step size tried, down to {trial.step_size:.3g}"
+        check = Check("finite", False, trial.step_size, 0.0, words, 0.0)
+    elif not trial.moves:
+        check = Check("moves", False, 0.0, 0.0, "position never moves", 0.0)
+    else:
+        words = "key is ignored: chains from the same start with other keys go the same way"
+        check = Check("key", False, 0.0, 0.0, words, 0.0)
+    note = check.explanation if check.name != "moves" else "position never moves, at any step size tried"
+    figures = {"asked": temperature, "verdict": check.name}
+    return Audit(title(step, temperature), (check,), (note,), figures, asked=temperature, p_value=0.0)
+
+
+def summary(found: Findings, temperature: float, step_size: float | None) -> Audit:
+    names = coordinate_names(found.step.layout)
+    tested = laws(found.ladder.three, found.features, found.law, found.expected, found.expected_errors)
+    count = len(tested.tests) + (found.balance is not None) + (found.noise is not None)
+    alpha = level(count)
+    checks = _plain_checks(found, names, step_size)
+    if found.balance is not None:
+        checks.append(balance_check(found.balance, names, found.features.pairs, alpha))
+    if found.noise is not None:
+        checks.append(noise_check(found.noise, alpha))
+    checks += [law_check(test, names, found.features.pairs, temperature, alpha) for test in tested.tests]
+    p_value = _overall(checks, count)
+    passed = all(check.passed for check in checks)
+    test = tested.tests[0]
+    pooled = Estimate.of(
+        test.limit.value[0] - test.expected[0] + 1, float(np.hypot(test.error[0], test.limit.leftover[0]))
+    )
+    sampled = Estimate(*(temperature * x for x in pooled))
+    rows = tuple(_row(rung, found, tested, names, temperature) for rung in _by_size(found.ladder))
+    falling, bias_words = _order(found, tested, passed)
+    seen = sensitivity(tested, found.balance, alpha, found.step.dim)
+    notes = _notes(found, checks, sampled, temperature, names, seen, bias_words, step_size)
+    figures = _figures(found, tested, sampled, temperature, falling, p_value, seen, rows)
+    return Audit(
+        title(found.step, temperature), tuple(checks), tuple(notes), figures,
+        sampled, temperature, rows, falling, p_value, FALSE_ALARM,
+    )  # fmt: skip
+
+
+def _by_size(ladder: Ladder) -> list[Rung]:
+    rungs = [rung for rung in ladder.rungs.values() if rung.is_finite and rung.blocks]
+    return sorted(rungs, key=lambda rung: -rung.step_size)
+
+
+def _overall(checks: list[Check], count: int) -> float:
+    if any(not check.passed and check.p_value is None for check in checks):
+        return 0.0
+    return any_of(min(check.p_value for check in checks if check.p_value is not None), count)
+
+
+def _plain_checks(found: Findings, names: list[str], step_size: float | None) -> list[Check]:
+    """What is seen without statistics."""
+    blown = [rung.step_size for rung in found.ladder.rungs.values() if not rung.is_finite]
+    if found.trial.blows_up is not None:
+        blown.append(found.trial.blows_up)
+    top = found.ladder.three[0].step_size
+    from_size = min(blown, default=np.inf)
+    fine = step_size is None or step_size < from_size
+    words = f"non-finite from step size {from_size:.3g}" if blown else "finite at every step size tried"
+    checks = [Check("finite", fine, top if step_size is None else step_size, from_size, words)]
+    frozen = found.trial.frozen
+    words = f"{', '.join(names[i] for i in frozen[:5])} never moves" if frozen else "every coordinate moves"
+    checks.append(Check("moves", not frozen, len(frozen), 0, words))
+    return checks
+
+
+def _row(rung: Rung, found: Findings, tested: Laws, names: list[str], temperature: float) -> StepBias:
+    parts = found.features
+    identity = np.eye(len(found.expected))
+    even = identity[:, parts.equipartition] @ tested.weights
+    square = identity[:, parts.square]
+    select = np.column_stack([even, square.mean(1), square])
+    means, errors = statistics(rung, select)
+    means[0] += 1 - found.expected @ even
+    k = int(np.argmax(np.abs(means[2:] - 1)))
+    hot = Estimate.of(temperature * means[0], temperature * errors[0])
+    return StepBias(
+        rung.step_size, hot, Estimate.of(means[1], errors[1]), Estimate.of(means[2 + k], errors[2 + k]), names[k],
+        rung.relaxation,
+    )  # fmt: skip
+
+
+def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None, str]:
+    """The order of the clearest bias over all step sizes, against the claimed law, or the limit where that is not it."""
+    top = found.ladder.three[0].step_size
+    rungs = [rung for rung in _by_size(found.ladder) if rung.is_relaxed and rung.step_size <= 2 * top]
+    if not rungs:
+        return None, "no step size relaxed within the budget: the bias is not known"
+    parts, identity = found.features, np.eye(len(found.expected))
+    even = identity[:, parts.equipartition]
+    select = np.column_stack(
+        [even @ tested.weights, identity[:, parts.square].mean(1), even, identity[:, : 2 * parts.dim]]
+    )
+    own = limit(found.ladder.three, select)
+    goal, blur = (found.expected @ select, 0.0) if passed else (own.value, own.error + own.leftover)
+    both = [statistics(rung, select) for rung in rungs]
+    bias, errors = np.stack([m - goal for m, _ in both]), np.stack([np.hypot(e, blur) for _, e in both])
+    clear = np.sum((bias / np.maximum(errors, 1e-300)) ** 2, axis=0)
+    k = int(np.argmax(clear))
+    sizes = np.asarray([rung.step_size for rung in rungs])
+    falling = order(sizes, bias[:, k], errors[:, k])
+    if falling is None:
+        if not passed:
+            return None, "the order of its bias about its own limit is not clear"
+        top = rungs[0]
+        bound = float(np.abs(bias[0, :2]).max() + CLEAR * errors[0, :2].max())
+        return None, f"bias too small to tell an order: below {100 * bound:.2g} % at step size {top.step_size:.3g}"
+    return falling, f"bias falls as step size to the power {falling}"
+
+
+def _notes(
+    found: Findings, checks: list[Check], sampled: Estimate, asked: float, names: list[str],
+    seen: dict[str, Any], bias_words: str, step_size: float | None,
+) -> list[str]:  # fmt: skip
+    notes = []
+    failed = {check.name: check for check in checks if not check.passed}
+    if "temperature" in failed:
+        notes.append(temperature_words(sampled, asked, found.step.dim))
+    notes += [check.explanation for name, check in failed.items() if name != "temperature"]
+    notes.append(bias_words)
+    notes.append(
+        f"would have seen, in 95 of 100 audits: a temperature off by {100 * seen['temperature']:.2g} %, one coordinate's "
+        f"by {100 * seen['coordinate']:.2g} % (the worst by {100 * seen['worst coordinate']:.2g} %)"
+    )
+    slow = sorted({k for rung in found.ladder.three for k in rung.slow})
+    if slow:
+        dim = found.step.dim
+        listed = ", ".join(names[k % dim] if k < 3 * dim else "the energy" for k in slow[:3])
+        notes.append(
+            f"{listed} had not forgotten the start when the budget was spent: a slow error would not have shown"
+        )
+    notes.append(f"held against {found.law.words}; a right sampler is rejected in {FALSE_ALARM:g} of audits")
+    if found.law.rhat > SETTLED:
+        notes.append(
+            f"the reference has not settled (R-hat {found.law.rhat:.2f}): the verdict on means and variances is not to be trusted"
+        )
+    return notes
+
+
+def _figures(
+    found: Findings, tested: Laws, sampled: Estimate, asked: float, falling: Estimate | None, p_value: float,
+    seen: dict[str, Any], rows: tuple[StepBias, ...],
+) -> dict[str, Any]:  # fmt: skip
+    figures: dict[str, Any] = {
+        "temperature": list(sampled),
+        "asked": asked,
+        "order": None if falling is None else list(falling),
+        "p_value": p_value,
+        "false_alarm": FALSE_ALARM,
+        "seen": seen,
+        "steps": [row._asdict() for row in rows],
+        "ladder": [rung.step_size for rung in found.ladder.three],
+    }
+    if found.balance is not None:
+        part = found.balance
+        figures["one step"] = {
+            "step_size": part.step_size,
+            "diffusion": part.diffusion, "diffusion_error": part.diffusion_error,
+            "drift": part.drift, "drift_error": part.drift_error,
+            "drift_over_noise": 1 - part.residual[: found.step.dim], "drift_over_noise_error": part.error[: found.step.dim],
+        }  # fmt: skip
+    if found.noise is not None:
+        figures["noise"] = {"period": found.noise.period, "correlations": found.noise.correlations}
+    return figures

@@ -1,0 +1,84 @@
+"""First trials: do the chains move, do they look at their keys, and at which step size is there something to see?"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergodica.verify.audit.chains import words
+
+STEPS = 8
+LITTLE, MUCH = 0.1, 0.75  # correlation of the fastest coordinate over STEPS steps
+FACTOR = 4.0
+TRIALS = 24
+
+
+class Trial(NamedTuple):
+    """The step size to begin with, and what the first steps showed."""
+
+    step_size: float
+    is_finite: bool = True
+    moves: bool = True
+    frozen: tuple[int, ...] = ()
+    """Coordinates that never move."""
+    heeds_key: bool = True
+    blows_up: float | None = None
+    """The smallest step size tried at which chains leave the finite numbers."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is nothing more to ask."""
+        return not (self.is_finite and self.moves and self.heeds_key)
+
+
+def first_trial(
+    chains: Any, starts: Callable[[int], np.ndarray], dim: int, step_size: float | None, seed: int
+) -> Trial:
+    """Looks for a step size at which the fastest coordinate forgets some of where it was, from `step_size` or 1."""
+    x = starts(0)
+    first = 1.0 if step_size is None else step_size
+    begin = chains.observe(x)[:, :dim]
+
+    def places(h: float, word: int = 0) -> np.ndarray:
+        """Positions after STEPS and twice as many, from the same start."""
+        states, after = chains.start(x, words(seed, 4, word)), []
+        for k in range(2):
+            states, observed = chains.run(states, words(seed, 5, word), k * STEPS, h, 1, STEPS)
+            after.append(observed[:, :dim])
+        return np.stack(after)
+
+    h, blows_up, tried = first, None, {}
+    for _ in range(TRIALS):
+        tried[h] = places(h)
+        if np.isfinite(tried[h]).all():
+            left = float(_correlation(*tried[h]).min())
+            if LITTLE <= left <= MUCH:
+                break
+            following = h / FACTOR if left < LITTLE else h * FACTOR
+        else:
+            blows_up = h if blows_up is None else min(h, blows_up)
+            following = h / FACTOR
+        if following in tried:
+            h = min(h, following)
+            break
+        h = following
+    finite = {size: moved for size, moved in tried.items() if np.isfinite(moved).all()}
+    if not finite:
+        return Trial(h, is_finite=False, blows_up=blows_up)
+    h = first if _is_ignored(finite) and first in finite else h if h in finite else max(finite)
+    still = np.all([(moved == begin).all((0, 1)) for moved in finite.values()], axis=0)
+    if still.all():
+        return Trial(h, moves=False, blows_up=blows_up)
+    heeds_key = not np.array_equal(places(h, word=1), finite[h])
+    return Trial(h, True, True, tuple(int(i) for i in np.flatnonzero(still)), heeds_key, blows_up)
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    x, y = x - x.mean(0), y - y.mean(0)
+    return np.abs((x * y).sum(0)) / np.sqrt(np.maximum((x * x).sum(0) * (y * y).sum(0), 1e-300))
+
+
+def _is_ignored(finite: dict[float, np.ndarray]) -> bool:
+    """Whether the step size changes nothing: then the trials wandered for nothing."""
+    left = [float(_correlation(*moved).mean()) for moved in finite.values()]
+    return len(finite) > 2 and max(left) - min(left) < 0.1

@@ -1,0 +1,132 @@
+"""From estimates to checks and words. Words follow from the estimates with their intervals, never from names."""
+
+from typing import Any
+
+import numpy as np
+
+from ergodica import tree
+from ergodica.targets.leaves import entry
+from ergodica.tree import Layout
+from ergodica.verify.audit.laws import Laws, Test
+from ergodica.verify.audit.moments import Balance
+from ergodica.verify.audit.noise import Noise
+from ergodica.verify.audit.result import FALSE_ALARM, Estimate
+from ergodica.verify.audit.tails import DETECTION, any_of, each_of, normal_score, threshold, two_sided
+from ergodica.verify.report import Check
+
+NEAR = 0.1  # relative width of an interval that may be called a number by name
+
+
+def coordinate_names(layout: Layout) -> list[str]:
+    """position[3], position['w'][0, 1]: one for each number of the flat position."""
+    names = []
+    for path, shape in zip(tree.paths(layout.like()), layout.shapes, strict=True):
+        names += [entry(f"position{path}", tuple(int(i) for i in index)) for index in np.ndindex(*shape)]
+    return names
+
+
+def level(checks: int) -> float:
+    """The level of each of so many statistical checks, for FALSE_ALARM overall."""
+    return each_of(FALSE_ALARM, max(checks, 1))
+
+
+def law_check(test: Test, names: list[str], pairs: tuple[np.ndarray, np.ndarray], asked: float, alpha: float) -> Check:
+    """One test of the stationary law."""
+    k = test.worst
+    score, bound = float(abs(test.scores[k])), threshold(each_of(alpha, test.count))
+    return Check(test.name, test.p_value >= alpha, score, bound, _law_words(test, k, names, pairs, asked), test.p_value)
+
+
+def _law_words(test: Test, k: int, names: list[str], pairs: tuple[np.ndarray, np.ndarray], asked: float) -> str:
+    estimate = Estimate.of(test.limit.value[k], float(np.hypot(test.limit.error[k], test.limit.leftover[k])))
+    at = int(test.which[k])
+    if test.name == "covariance":
+        i, j = (names[int(index[at])] for index in pairs)
+        return f"{i} and {j} are correlated beyond the claimed law by {estimate}"
+    where = names[at]
+    if test.name == "temperature":
+        return f"samples at temperature {scaled(estimate, asked)}, asked for {asked:g}"
+    if test.name == "equipartition":
+        return f"{where} has a temperature of {scaled(estimate, asked, signed=True)} above that of all coordinates"
+    if test.name == "mean":
+        return f"the mean of {where} is {estimate} deviations from that of the claimed law"
+    ratio = Estimate(*(x - test.expected[k] + 1 for x in estimate))
+    return f"the variance of {where}, beyond what its temperature explains, is {ratio} of the claimed one"
+
+
+def scaled(estimate: Estimate, factor: float, signed: bool = False) -> str:
+    text = str(Estimate(*(factor * x for x in estimate)))
+    return f"+{text}" if signed and estimate.value >= 0 else text
+
+
+def balance_check(found: Balance, names: list[str], pairs: tuple[np.ndarray, np.ndarray], alpha: float) -> Check:
+    """Do drift and noise of one step balance under the claimed law?"""
+    scores = balance_scores(found)
+    k, count = int(np.argmax(np.abs(scores))), len(scores)
+    p = any_of(float(two_sided(scores[k])), count)
+    bound = threshold(each_of(alpha, count))
+    return Check("one step", p >= alpha, float(abs(scores[k])), bound, _balance_words(found, k, names, pairs), p)
+
+
+def balance_scores(found: Balance) -> np.ndarray:
+    beyond = np.sign(found.residual) * np.maximum(np.abs(found.residual) - found.leftover, 0)
+    return normal_score(beyond / found.error, found.clusters)
+
+
+def _balance_words(found: Balance, k: int, names: list[str], pairs: tuple[np.ndarray, np.ndarray]) -> str:
+    error = float(np.hypot(found.error[k], found.leftover[k]))
+    if k < len(names):
+        ratio = Estimate.of(1 - found.residual[k], error)
+        return f"drift of {names[k]} is {ratio} of what its noise asks for"
+    i, j = (names[int(index[k - len(names)])] for index in pairs)
+    return (
+        f"drift and noise between {i} and {j} miss each other by {Estimate.of(found.residual[k], error)} of the noise"
+    )
+
+
+def noise_check(found: Noise, alpha: float) -> Check:
+    """Is the noise of consecutive steps independent?"""
+    if found.p_value >= alpha:
+        words = "noise of consecutive steps is uncorrelated with the step number: no key or batch is held"
+    elif found.is_redrawn:
+        words = f"a momentum is drawn anew every {found.period} steps"
+    else:
+        listed = ", ".join(f"{c:.2f}" for c in found.correlations[:6])
+        words = (
+            f"noise of consecutive steps is correlated, by the step number ({listed}{', ...' if found.period > 6 else ''}"
+            f"; period {found.period}): a key or a batch used for {found.period} steps"
+        )
+    passed = found.p_value >= alpha or found.is_redrawn
+    return Check("noise", passed, threshold(found.p_value), threshold(alpha), words, found.p_value)
+
+
+def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
+    """The law that it samples, by its temperature."""
+    words = f"it samples at temperature {temperature}, asked for {asked:g}"
+    ratio = Estimate(*(x / asked for x in temperature))
+    if dim > 1 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NEAR * dim:
+        words += f": that is {'' if asked == 1 else f'{asked:g} times '}the dimension, {dim}"
+    return words
+
+
+def seen(error: float, leftover: float, bound: float) -> float:
+    """The smallest error that 95 of 100 audits like this one would have seen."""
+    return (bound + DETECTION) * error + leftover
+
+
+def sensitivity(laws: Laws, found: Balance | None, alpha: float, dim: int) -> dict[str, Any]:
+    """Relative errors that would have been seen: of the temperature, and of one coordinate (the median, the worst)."""
+    temperature = laws["temperature"]
+    assert temperature is not None
+    result = {"temperature": seen(temperature.error[0], temperature.limit.leftover[0], threshold(alpha))}
+    even = laws["equipartition"] or temperature
+    bound = threshold(each_of(alpha, even.count))
+    alone = np.array([seen(e, r, bound) for e, r in zip(even.error, even.limit.leftover, strict=True)])
+    if found is not None:
+        bound = threshold(each_of(alpha, len(found.error)))
+        other = np.array([seen(e, r, bound) for e, r in zip(found.error[:dim], found.leftover[:dim], strict=True)])
+        alone = np.minimum(alone, other)
+        # one step sees a temperature in every coordinate at once
+        result["temperature"] = float(min(result["temperature"], alone.min()))
+    result["coordinate"], result["worst coordinate"] = float(np.median(alone)), float(alone.max())
+    return result

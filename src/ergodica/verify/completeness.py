@@ -1,0 +1,210 @@
+"""Theorem 2 as a tool: the curl Q of any process that leaves exp(-H) invariant, rebuilt from its drift.
+
+With c = f + D grad H - div D and p = exp(-H), F = c p is the current of the process, and exp(-H) is invariant exactly
+when div F = 0. Wanted is a skew Q with c = -Q grad H + div Q, that is sum_j d_j (Q_ij p) = F_i (the paper's Eq. `EqQ`).
+In Fourier space, on a periodic box at whose faces p vanishes,
+
+    (Q p)^_ij = (F^_i k_j - F^_j k_i) / (i |k|^2)          (Eq. `Soln`; k holds the 2 pi)
+
+since sum_j i k_j (Q p)^_ij = F^_i - k_i (k . F^) / |k|^2, and k . F^ = 0. In two dimensions there is a closed form
+beside it (docs/paper/errata.md has its signs and limits). F comes from automatic differentiation, not from the grid.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ergodica.errors import InputError
+from ergodica.fields import Dense
+from ergodica.phase import phase_type
+from ergodica.recipe import Recipe
+from ergodica.targets import Density
+from ergodica.verify.conditions import integrable, stationary
+from ergodica.verify.construction import Flow, anchored, closed_form, fourier, interpolant
+from ergodica.verify.extent import bulk_points, holding
+from ergodica.verify.grid import Box, check_memory, in_words
+from ergodica.verify.hand_written import HandWritten, hand_written
+from ergodica.verify.laying import laid_flow
+from ergodica.verify.rebuilt import CurlAt, OnPosition, RebuiltCurl
+from ergodica.verify.report import Check, Report
+from ergodica.verify.terms import quick_filter_jit
+
+METHODS: dict[str, Callable[[Flow], list[np.ndarray]]] = {"fourier": fourier, "closed form": closed_form}
+
+BULK = 1e-4  # share of its maximum above which the density counts as bulk
+TOLERANCE = 1e-3  # of the drift's size, and of the curl's
+EXPECTED = {2: 1e-8, 3: 1e-3}  # the error for smooth processes at 256 and 64 points a side: above it, advice is given
+POINTS = 4_096  # off the grid, where the drift is compared
+
+
+class NoCurlError(InputError):
+    """Theorem 2 does not apply: the process does not have this law, or its current is not integrable."""
+
+    def __init__(self, report: Report):
+        super().__init__(next(check.explanation for check in report.checks if not check.passed))
+        self.report = report
+
+
+def rebuild_curl(
+    drift: Callable[[Array], Array],
+    diffusion: Callable[[Array], Array],
+    hamiltonian: Callable[[Array], Array],
+    box: Sequence[tuple[float, float]] | None = None,
+    resolution: int = 256,
+    *,
+    method: Literal["fourier", "closed form"] = "fourier",
+    seed: int = 0,
+) -> RebuiltCurl:
+    """The skew Q with which dz = f dt + sqrt(2 D) dW is the recipe of (H, D, Q), in two or three dimensions.
+
+    drift, diffusion and hamiltonian are jnp functions of one flat vector. Raises where the process does not leave
+    exp(-H) invariant, and where its current is not integrable: then there is no such Q.
+
+    Args:
+        box: [(low, high), ...], where Q is wanted; it must hold the law. None: it is found. Where exp(-H) has not yet
+            vanished at its faces the grid reaches beyond them.
+        resolution: grid points a side. 256 is for two dimensions; in three, 64 takes seconds.
+        method: "fourier", or in two dimensions the "closed form".
+        seed: of the points at which the process is looked at.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> def drift(z): return jnp.stack([z[1], -z[0]])
+        >>> q = rebuild_curl(drift, lambda z: jnp.zeros((2, 2)), lambda z: z @ z / 2, box=[(-6, 6)] * 2)
+        >>> q.curl((0.3, -1.2)).round(6).tolist()
+        [[0.0, -1.0], [1.0, 0.0]]
+    """
+    given = None if box is None else checked_box(box)
+    process = hand_written(drift, diffusion, hamiltonian, None if given is None else len(given))
+    check_request(resolution, method, process.dim)
+    found = holding(process.energies, process.dim, -np.log(BULK))
+    if found is None:
+        raise InputError("hamiltonian is not that of a law: exp(-H) is finite nowhere, or does not fall off")
+    bulk, lowest = found
+    points = bulk_points(process.energies, bulk, lowest - np.log(BULK), POINTS, seed)
+    if len(points) < 64:
+        raise InputError(f"exp(-H) fills almost nothing of {in_words(bulk)}, where it lives: too thin for a grid")
+    process.check(points)
+    title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
+    conditions = (stationary(process, points), integrable(process, bulk, lowest, seed))
+    if not all(check.passed for check in conditions):
+        raise NoCurlError(Report(title, conditions))
+
+    flow = laid_flow(process, given, resolution, lowest)
+    curls = [anchored(flow, modes) for modes in METHODS[method](flow)]
+    where = given or flow.grid.box
+    curl = CurlAt(interpolant(flow.grid, curls), hamiltonian, lowest, where)
+    error, size = drift_error(process, curl, points)
+    largest = max(largest_in_bulk(flow, values) for values in curls)
+    checks = (*conditions, drift_check(error, len(points)))
+    if process.dim == 2:
+        checks += (agreement(flow, max(largest, float(np.abs(process.diffusions(points)).max()))),)
+    limits = limiting(flow, curls, size)
+    figures = {"error": error, "largest": largest, "limits": limits, "method": method, "resolution": resolution}
+    figures |= {"box": where, "grid": flow.grid.box, "bulk": bulk}
+    report = Report(title, checks, notes(process.dim, largest, error, limits), figures)
+    return RebuiltCurl(report, curl, where, bulk, resolution, method, error, largest)
+
+
+def checked_box(box: Sequence[tuple[float, float]]) -> Box:
+    try:
+        sides = tuple((float(low), float(high)) for low, high in box)
+    except (TypeError, ValueError):
+        raise InputError(f"box is {box!r}: expected one pair (low, high) for each coordinate") from None
+    for low, high in sides:
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise InputError(f"box has a side ({low:g}, {high:g}): expected finite numbers, low < high")
+    return sides
+
+
+def check_request(resolution: int, method: str, dim: int) -> None:
+    """Refuses what can't be done, before anything is computed."""
+    if not isinstance(resolution, int | np.integer) or resolution < 16:
+        raise InputError(f"resolution is {resolution!r}: expected a whole number of grid points a side, at least 16")
+    if method not in METHODS:
+        raise InputError(f"method is {method!r}: expected one of {', '.join(map(repr, METHODS))}")
+    if method == "closed form" and dim != 2:
+        raise InputError(f"the closed form is for 2 dimensions, got {dim}: leave method out")
+    check_memory(resolution, dim)
+
+
+def drift_error(process: HandWritten, curl: CurlAt, points: np.ndarray) -> tuple[float, float]:
+    """(largest error of the drift over its size, its size) at points off the grid, through a recipe that holds Q.
+
+    The size is the root mean square of |f|; the recipe derives Gamma by itself, as it would in use.
+    """
+    low, high = curl.sides
+    points = points[((low <= points) & (points <= high)).all(axis=1)]
+    with jax.enable_x64(True):
+        rebuilt, given = (np.asarray(x) for x in _both_drifts(process, curl, jnp.asarray(points, jnp.float64)))
+    size = float(np.sqrt(np.square(given).sum(axis=1).mean()))
+    wrong = float(np.sqrt(np.square(rebuilt - given).sum(axis=1)).max())
+    return (wrong / size if size else wrong), size
+
+
+# The curl is an argument: compiled in, the table of its spline would take a second more.
+@quick_filter_jit
+def _both_drifts(process: HandWritten, curl: CurlAt, points: Array) -> tuple[Array, Array]:
+    recipe = Recipe(
+        diffusion={"position": Dense(OnPosition(process.diffusion))},
+        curl={("position", "position"): Dense(OnPosition(curl))},
+    )
+    target, phase = Density(process.hamiltonian), phase_type(("position",))
+    return jax.vmap(lambda z: (recipe.drift(target, phase(z)).position, process.drift(z)))(points)
+
+
+def drift_check(error: float, count: int) -> Check:
+    words = (
+        f"largest error of the drift through (D, Q) and its Gamma, over the drift's root mean square, at {count:,} "
+        f"points off the grid where the density is above {BULK:g} of its maximum"
+    )
+    return Check("drift", error <= TOLERANCE, error, TOLERANCE, words)
+
+
+def agreement(flow: Flow, size: float) -> Check:
+    """Fourier construction and closed form, which use F differently, must give one Q in two dimensions."""
+    one, other = (anchored(flow, construct(flow)[0]) for construct in METHODS.values())
+    figure = largest_in_bulk(flow, one - other) / (size or 1.0)
+    words = (
+        "largest difference on the bulk between the Fourier construction and the closed form, over that of |D| and |Q|"
+    )
+    return Check("two constructions", figure <= TOLERANCE, figure, TOLERANCE, words)
+
+
+def largest_in_bulk(flow: Flow, curl: np.ndarray) -> float:
+    """The largest |Q_ij| = |(Q p)_ij| / p where the density is above BULK."""
+    is_bulk = flow.density >= BULK
+    return float(np.abs(curl[is_bulk] / flow.density[is_bulk]).max())
+
+
+def limiting(flow: Flow, curls: list[np.ndarray], size: float) -> dict[str, float]:
+    """What the box, the grid and rounding could each add to the drift at the rim of the bulk, over its size."""
+    rim = BULK * (size or 1.0)
+    steepest = max(float(np.abs(values).max()) for values in curls) * np.pi / flow.grid.spacing.min()
+    rounding = float(np.finfo(float).eps * (1 + steepest / rim))
+    return {"box too small": flow.edge / rim, "grid too coarse": flow.tail / rim, "rounding": rounding}
+
+
+def notes(dim: int, largest: float, error: float, limits: dict[str, float]) -> tuple[str, ...]:
+    if dim == 2:
+        unique = (
+            "Q is unique up to c/p with a constant c, fixed here by decay: Q p vanishes at the faces of the box. "
+            f"Largest |Q| on the bulk: {largest:.3g}."
+        )
+    else:
+        unique = (
+            "Q is unique up to a divergence-free skew field over p, so compare drifts, not curls; this one is that of "
+            f"the Fourier construction. Largest |Q| on the bulk: {largest:.3g}."
+        )
+    if error <= EXPECTED[dim]:
+        return (unique,)
+    # a jump from face to face also shows in the highest modes: first comes the box
+    if limits["box too small"] > 0.1 * limits["grid too coarse"]:
+        advice = "the box: the current has not vanished at its faces, so give a wider one"
+    else:
+        advice = "the grid, too coarse for the current: raise the resolution, or give a box that fits closer"
+    return unique, f"What limits it is {advice}."

@@ -1,0 +1,206 @@
+"""What an audit over known laws says in words: from the temperatures found and their intervals, nothing else."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ergodica.verify.audit import Audit, Estimate
+from ergodica.verify.known_laws import KnownLaw
+
+SURE = 4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
+CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it
+HOT = ("temperature", "one step")  # checks that a wrong temperature fails
+FRACTIONS = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
+POWERS = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
+
+
+class Row(NamedTuple):
+    """One law, what the audit found on it, and the verdict at the family's level."""
+
+    law: KnownLaw
+    audit: Audit
+    passed: bool
+
+    @property
+    def failed(self) -> list[str]:
+        return [] if self.passed else [check.name for check in self.audit.checks if not check.passed]
+
+
+class Measured(NamedTuple):
+    """A number with its standard error."""
+
+    value: float
+    error: float
+
+    def misses(self, number: float) -> bool:
+        """Surely not that number, nor close to it."""
+        return abs(self.value - number) > max(SURE * self.error, CLOSE)
+
+    def is_near(self, number: float) -> bool:
+        return abs(self.value - number) <= max(2 * self.error, CLOSE * max(abs(number), 1.0))
+
+    def __str__(self) -> str:
+        return str(Estimate.of(self.value, self.error))
+
+
+def words(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The sentences, most important first."""
+    said = [*_standstill(rows), *_temperature(rows), *_other(rows), *_bias(rows)]
+    return tuple(said) if not all(row.passed for row in rows) else (_praise(rows), *said)
+
+
+def _standstill(rows: Sequence[Row]) -> list[str]:
+    """Laws on which there was nothing to estimate: the position never moves, the key is ignored, not finite."""
+    stopped = [row for row in rows if row.audit.temperature is None]
+    reasons = {note: [row.law.name for row in stopped if row.audit.notes[0] == note] for note in _first_notes(stopped)}
+    return [_where(note, names, len(rows)) for note, names in reasons.items()]
+
+
+def _first_notes(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.audit.notes[0] for row in rows))
+
+
+def _where(sentence: str, names: Sequence[str], of: int) -> str:
+    if len(names) == of:
+        return f"{sentence}, on every law"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{sentence} (on {'; '.join(names[:3])}{more})"
+
+
+def _temperature(rows: Sequence[Row]) -> list[str]:
+    """How the temperature found depends on the one asked for and on the dimension, where a law failed by it."""
+    known = [row for row in rows if _is_known(row)]
+    if not any(name in row.failed for row in known for name in HOT):
+        return []
+    plain = [row for row in known if row.law.is_plain]
+    by_dim = [row for row in plain if row.law.temperature == plain[0].law.temperature]
+    by_temperature = [row for row in plain if row.law.dim == _common_dim(plain)]
+    in_dim = _power(by_dim, lambda law: law.dim)
+    in_temperature = _power(by_temperature, lambda law: law.temperature)
+    if in_dim is not None and in_dim.misses(0):
+        return [_of_dimension(in_dim, by_dim), *_of_asked(in_temperature, by_temperature)]
+    return _of_asked(in_temperature, by_temperature) or _factor(known)
+
+
+def _is_known(row: Row) -> bool:
+    found = row.audit.temperature
+    return found is not None and found.value > 0 and found.high - found.low < found.value
+
+
+def _common_dim(rows: Sequence[Row]) -> int:
+    """The dimension in which most temperatures were tried."""
+    dims = [row.law.dim for row in rows]
+    return max(dims, key=dims.count)
+
+
+def _logarithm(row: Row) -> Measured:
+    found = row.audit.temperature
+    assert found is not None
+    return Measured(math.log(found.value), (found.high - found.low) / (2 * 1.96 * found.value))
+
+
+def _power(rows: Sequence[Row], of: Callable[[KnownLaw], float]) -> Measured | None:
+    """p of temperature found = c x^p, by least squares of logarithms; None where x is not varied."""
+    x = np.log([of(row.law) for row in rows])
+    if np.ptp(x) == 0 if len(x) else True:
+        return None
+    y, error = np.asarray([_logarithm(row) for row in rows]).T
+    weight = 1 / error**2
+    centre = np.average(x, weights=weight)
+    information = np.sum(weight * (x - centre) ** 2)
+    return Measured(float(np.sum(weight * (x - centre) * y) / information), float(information**-0.5))
+
+
+def _mean(values: Sequence[Measured]) -> Measured:
+    """The weighted mean of logarithms, as a factor; wider where they scatter by more than their errors."""
+    value, error = np.asarray(values).T
+    weight = 1 / error**2
+    mean = np.average(value, weights=weight)
+    scatter = np.sum(weight * (value - mean) ** 2) / max(len(value) - 1, 1)
+    return Measured(math.exp(mean), math.exp(mean) * math.sqrt(max(scatter, 1.0) / weight.sum()))
+
+
+def _listed(rows: Sequence[Row], of: Callable[[KnownLaw], float], what: str) -> str:
+    pairs = [f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows]
+    return ", ".join(pairs)
+
+
+def _of_dimension(power: Measured, rows: Sequence[Row]) -> str:
+    listed = _listed(rows, lambda law: law.dim, "at d =")
+    unit = _mean([_relative(row, row.law.dim) for row in rows])
+    if power.is_near(1) and unit.is_near(1):
+        return f"samples at temperature d, the dimension: {listed}"
+    if power.is_near(-1) and _mean([_relative(row, 1 / row.law.dim) for row in rows]).is_near(1):
+        return f"samples at temperature 1/d, one over the dimension: {listed}"
+    return f"temperature changes with the dimension, as d to the power {power}: {listed}"
+
+
+def _relative(row: Row, expected: float) -> Measured:
+    found = _logarithm(row)
+    return Measured(found.value - math.log(row.law.temperature * expected), found.error)
+
+
+def _of_asked(power: Measured | None, rows: Sequence[Row]) -> list[str]:
+    """The temperature asked for is ignored, squared, ...; nothing where it is heeded."""
+    if power is None or not power.misses(1):
+        return []
+    if power.is_near(0):
+        found = _mean([_logarithm(row) for row in rows])
+        asked = ", ".join(f"{row.law.temperature:g}" for row in rows[:-1]) + f" or {rows[-1].law.temperature:g}"
+        return [f"temperature is ignored: it samples at temperature {found} whether {asked} is asked for"]
+    listed = _listed(rows, lambda law: law.temperature, "for")
+    name = next((name for number, name in POWERS.items() if power.is_near(number)), None)
+    if name is not None:
+        return [f"samples at {name} asked for: {listed}"]
+    return [f"temperature follows the one asked for to the power {power}: {listed}"]
+
+
+def _factor(rows: Sequence[Row]) -> list[str]:
+    """One factor between what was asked for and what was found, on all laws, or law by law."""
+    ratios = [_relative(row, 1.0) for row in rows]
+    factor = _mean(ratios)
+    if not any(abs(r.value - math.log(factor.value)) > max(SURE * r.error, CLOSE) for r in ratios):
+        name = next((f", that is {text}" for number, text in FRACTIONS.items() if factor.is_near(number)), "")
+        off = abs(factor.value - 1) > SURE * factor.error
+        return [f"samples at {factor} times the temperature asked for, on every law{name}"] if off else []
+    wrong = [row for row in rows if any(name in row.failed for name in HOT)]
+    listed = "; ".join(f"{row.audit.temperature} for {row.law.temperature:g} on {row.law.name}" for row in wrong[:4])
+    return [f"samples at another temperature than asked for, not the same on every law: {listed}"]
+
+
+def _other(rows: Sequence[Row]) -> list[str]:
+    """What failed besides the temperature: one sentence for each kind of check, as the first such law says it."""
+    said = []
+    names = dict.fromkeys(name for row in rows if row.audit.temperature is not None for name in row.failed)
+    for name in names:
+        with_it = [
+            row for row in rows if name in row.failed and not (name == "one step" and "temperature" in row.failed)
+        ]
+        if name == "temperature" or not with_it:
+            continue
+        said.append(_where(with_it[0].audit[name].explanation, [row.law.name for row in with_it], len(rows)))
+    return said
+
+
+def _bias(rows: Sequence[Row]) -> list[str]:
+    """The order of the bias that is known best."""
+    known = [row for row in rows if row.audit.order is not None and row.audit.bias]
+    if not known:
+        return []
+    row = min(known, key=lambda row: row.audit.order.high - row.audit.order.low)  # pyright: ignore
+    at = row.audit.bias[0]
+    return [
+        f"bias falls as step size to the power {row.audit.order} (on {row.law.name}: variance {at.variance} of the "
+        f"claimed one at step size {at.step_size:.3g})"
+    ]
+
+
+def _praise(rows: Sequence[Row]) -> str:
+    asked = " and ".join(f"{t:g}" for t in dict.fromkeys(row.law.temperature for row in rows))
+    seen = max(row.audit.figures["seen"]["temperature"] for row in rows)
+    return (
+        f"samples the law asked for, on {len(rows)} laws at temperature {asked}; on the hardest of them a temperature "
+        f"off by {100 * seen:.2g} % would have been seen"
+    )

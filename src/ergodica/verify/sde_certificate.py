@@ -1,0 +1,245 @@
+"""`certify_sde`: does a hand-written SDE leave its law invariant, and if not, what is wrong with it?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ergodica import structure
+from ergodica.errors import InputError
+from ergodica.verify import hypoellipticity
+from ergodica.verify.fault import Fault, find_fault, of_error
+from ergodica.verify.hand_written import at, mismatch
+from ergodica.verify.otherlaw import OtherLaw, find_other_law
+from ergodica.verify.repairs import Repair, find_repairs, in_words
+from ergodica.verify.report import Check, Report
+from ergodica.verify.sde import from_functions
+from ergodica.verify.stationarity import rounding
+from ergodica.verify.terms import Functions, Terms, terms_at
+from ergodica.verify.walkers import energies, walk
+
+LIMIT = 100  # numbers; D is a matrix and is differentiated twice
+POINTS = 512
+STEPS = 200
+SYMMETRIC = 1e-10  # of the size of D
+COARSE = (
+    "The functions hold float32 numbers, so the residual is known to float32's rounding only; give them NumPy arrays "
+    "of float64 to see more."
+)
+SMOOTH_IS_NOT_ERGODIC = (
+    "Full rank of the brackets gives a smooth law from any start; it does not prove that every region is found."
+)
+
+
+@dataclass(frozen=True)
+class SdeCertificate(Report):
+    """The checks of a hand-written SDE, and for one that does not pass, what is wrong.
+
+    Args:
+        repairs: slips that explain all that was seen, the one to name first; empty: no simple repair.
+        fault: the coordinate whose drift is off.
+        other_law: the law that the process leaves invariant instead, where one was found.
+    """
+
+    repairs: tuple[Repair, ...] = ()
+    fault: Fault | None = None
+    other_law: OtherLaw | None = None
+
+
+def certify_sde(
+    drift: Callable[[Array], Array],
+    diffusion: Callable[[Array], Array],
+    hamiltonian: Callable[[Array], Array],
+    dim: int,
+    *,
+    temperature: float = 1.0,
+    start: Sequence[float] | None = None,
+    seed: int = 0,
+) -> SdeCertificate:
+    """Does dz = f dt + sqrt(2 T D) dW leave exp(-H/T) invariant? If not: where is it off, and which repair helps?
+
+    The Fokker-Planck residual (Eq. `FokkerPlank`) is computed in float64 at points where the law lives.
+
+    Args:
+        drift, diffusion, hamiltonian: f(z), shape (dim,), D(z), (dim, dim), and H(z), a scalar: jnp functions of one
+            flat vector.
+        start: where to start looking for the law; by default around 0.
+
+    Example:
+        >>> import jax.numpy as jnp, ergodica as eg
+        >>> report = eg.certify_sde(lambda z: -z, lambda z: 0.5 * jnp.eye(2), lambda z: jnp.sum(z**2) / 2, dim=2)
+        >>> report.passed, report.repairs[0].kind, report.repairs[0].factor
+        (False, 'diffusion', 2.0)
+    """
+    functions = drift, diffusion, hamiltonian
+    _check_input(functions, dim)
+    structure.check_temperature(temperature)
+    with jax.enable_x64(True):
+        points = find_points(hamiltonian, dim, start, float(temperature), seed)
+        return _Examination(functions, points, float(temperature), jax.random.key(seed)).report()
+
+
+def _check_input(functions: Functions, dim: Any) -> None:
+    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or not 1 <= dim <= LIMIT:
+        raise InputError(
+            f"dim = {dim!r}: expected a whole number from 1 to {LIMIT}; for more, write a Recipe: eg.certify"
+        )
+    drift, diffusion, hamiltonian = functions
+    named: dict[str, Callable] = {"drift": drift, "diffusion": diffusion, "hamiltonian": hamiltonian}
+    for name, function in named.items():
+        if not callable(function):
+            raise InputError(f"{name} is {function!r}: expected a jnp function of one flat vector")
+    wrong = mismatch(named, int(dim))
+    if wrong:
+        raise InputError(f"{wrong}; with dim = {dim} the functions take one vector of {dim} numbers")
+
+
+def find_points(hamiltonian: Callable, dim: int, start: Any, temperature: float, seed: int) -> np.ndarray:
+    """Points (n, dim) where exp(-H/T) lives: walkers from `start`, or from around 0."""
+    n = POINTS if dim <= 10 else POINTS // 4 + 3 * dim
+    if start is None:
+        starts = np.random.default_rng([seed, 1]).standard_normal((n, dim))
+        where = "around 0: give start=, a point where it is"
+    else:
+        starts = np.tile(_checked_start(start, dim), (n, 1))
+        where = "at start: give one where it is"
+    value, slope = energies(hamiltonian, temperature, starts)
+    is_fine = np.isfinite(value) & np.all(np.isfinite(slope), axis=-1)
+    if not np.any(is_fine):
+        raise InputError(f"hamiltonian, or its gradient, is not finite {where}")
+    places, value = walk(hamiltonian, np.resize(starts[is_fine], (n, dim)), seed, STEPS, temperature)
+    is_late = value > np.median(value) + 10 + 2 * dim  # has not yet come to where the law lives
+    return np.resize(places[~is_late], (n, dim))
+
+
+def _checked_start(start: Any, dim: int) -> np.ndarray:
+    first = np.asarray(start, np.float64)
+    if first.shape != (dim,) or not np.all(np.isfinite(first)):
+        raise InputError(f"start = {start!r}: expected {dim} finite numbers, one point to start from")
+    return first
+
+
+class _Examination:
+    """One SDE at its points."""
+
+    def __init__(self, functions: Functions, points: np.ndarray, temperature: float, key: Array):
+        self.functions, self.temperature, self.key = functions, temperature, key
+        self.dim = points.shape[1]
+        self.terms = self.evaluate(points)
+        self.is_coarse = any(has_float32(function, self.dim) for function in functions)
+        self.tolerance = rounding(np.float32 if self.is_coarse else np.float64)
+        check_values(self.terms)
+
+    def evaluate(self, points: np.ndarray) -> Terms:
+        return terms_at(self.functions, points, self.temperature)
+
+    def report(self) -> SdeCertificate:
+        title = f"SDE in {self.dim} coordinates against exp(-H/{self.temperature:g}); {len(self.terms.points):,} points"
+        checks = [check_psd(self.terms), check_residual(self.terms, self.tolerance)]
+        notes = [COARSE] if self.is_coarse else []
+        if not checks[-1].passed:
+            return self.explained(title, checks, notes)
+        reach, more = self.check_reach()
+        return SdeCertificate(title, (*checks, *reach), (*notes, *more), {"repair": None})
+
+    def explained(self, title: str, checks: list[Check], notes: list[str]) -> SdeCertificate:
+        """With the repair, the coordinate and the other law, for a residual that does not vanish."""
+        repairs = find_repairs(self.terms, self.tolerance)
+        error = next((e for repair in repairs if (e := repair.misplaced(self.terms)) is not None), None)
+        fault = find_fault(self.evaluate, self.terms) if error is None else of_error(error, self.terms, is_known=True)
+        other = find_other_law(self.functions, self.terms, self.tolerance)
+        notes = [*notes, in_words(repairs), fault.words]
+        notes += [f"z[{k}] never moves: it has neither drift nor noise." for k in self.terms.frozen]
+        if other is not None:
+            notes.append(f"The process leaves {other.words} invariant instead.")
+        figures = {
+            "repair": repairs[0].kind if repairs else None,
+            "factor": repairs[0].factor if repairs else None,
+            "coordinate": fault.coordinate,
+            "drift_error": fault.sizes,
+            "other_law": None if other is None else other.words,
+        }
+        return SdeCertificate(title, tuple(checks), tuple(notes), figures, tuple(repairs), fault, other)
+
+    def check_reach(self) -> tuple[list[Check], list[str]]:
+        """Hormander's condition, where D is singular."""
+        values = np.linalg.eigvalsh(self.terms.diffusion)
+        if np.max(values) <= 0:
+            return [], [
+                "D = 0: the flow keeps the law, but samples it only if something, as the momentum, is resampled."
+            ]
+        if np.all(values[:, 0] > SYMMETRIC * values[:, -1]):
+            return [], []
+        if self.dim > hypoellipticity.LIMIT:
+            return [], [f"Hormander's condition was not looked at: {self.dim} numbers, limit {hypoellipticity.LIMIT}."]
+        sde = from_functions(*self.functions, self.dim, self.temperature)
+        found = hypoellipticity.reach(sde, jnp.asarray(self.terms.points[:3]), self.key)
+        words = f"D is singular; brackets to depth {found.depth} span {found.rank} of {found.dim} directions"
+        if not found.is_full:
+            words += f", least of all {sde.name(found.missed or 0)}: its law depends on the start"
+        return [Check("noise reaches everything", found.is_full, found.rank, found.dim, words)], [SMOOTH_IS_NOT_ERGODIC]
+
+
+def has_float32(function: Callable, dim: int) -> bool:
+    """Whether a number of float32 comes into the function's value, as a constant made in JAX's default mode does."""
+    return "f32[" in str(jax.make_jaxpr(function)(jnp.zeros(dim, jnp.float64)))
+
+
+def check_values(terms: Terms) -> None:
+    """Refuses values that are not finite, and a D that is not symmetric."""
+    n = len(terms.points)
+    values = {
+        "drift": terms.parts[:, 0],
+        "diffusion": terms.diffusion,
+        "the derivative of drift": terms.spreads[:, 0],
+        "a derivative of diffusion or hamiltonian": np.concatenate([terms.parts, terms.spreads], axis=1),
+    }
+    for name, value in values.items():
+        bad = np.argwhere(~np.isfinite(value.reshape(n, -1)))
+        if len(bad):
+            row, entry = bad[0]
+            index = ", ".join(str(i) for i in np.unravel_index(entry, value.shape[1:]))
+            which = f"{name}[{index}]" if name in ("drift", "diffusion") else name
+            raise InputError(
+                f"{which} is {value.reshape(n, -1)[row, entry]} at {at(terms.points[row])}, and not finite at "
+                f"{len(np.unique(bad[:, 0])):,} of {n:,} points where the law lives: it must be finite there"
+            )
+    skew = np.abs(terms.diffusion - np.swapaxes(terms.diffusion, 1, 2))
+    size = np.abs(terms.diffusion).max(axis=(1, 2), keepdims=True)
+    if np.any(skew > SYMMETRIC * size):
+        row, i, j = np.unravel_index(np.argmax(skew - SYMMETRIC * size), skew.shape)
+        raise InputError(
+            f"diffusion is not symmetric: at {at(terms.points[row])} D[{i}, {j}] = {terms.diffusion[row, i, j]:.6g} "
+            f"and D[{j}, {i}] = {terms.diffusion[row, j, i]:.6g}; a skew part belongs into the drift"
+        )
+
+
+def check_psd(terms: Terms) -> Check:
+    values = np.linalg.eigvalsh(terms.diffusion)
+    size = np.max(np.abs(values), axis=1)
+    below = -values[:, 0] / np.where(size == 0, 1.0, size)
+    worst = int(np.argmax(below))
+    passed = bool(below[worst] <= SYMMETRIC)
+    words = "D is symmetric and positive semidefinite"
+    if not passed:
+        words = f"D has the eigenvalue {values[worst, 0]:.3g} at {at(terms.points[worst])}: there is no root of 2 T D"
+    return Check("diffusion is PSD", passed, max(float(below[worst]), 0.0), SYMMETRIC, words)
+
+
+def check_residual(terms: Terms, tolerance: float) -> Check:
+    residual = terms.residual()
+    worst = int(np.argmax(residual.relative))
+    figure = float(residual.relative[worst])
+    if figure <= tolerance:
+        seen = residual.smallest_seen(tolerance)
+        words = f"exp(-H/T) is invariant; an error of the drift of {seen:.1e} of its size would have been seen"
+    else:
+        words = (
+            f"exp(-H/T) is not invariant: the residual is {residual.value[worst]:.3g} at {at(terms.points[worst])}, "
+            f"{figure:.2g} of what cancels in it"
+        )
+    return Check("Fokker-Planck residual", figure <= tolerance, figure, tolerance, words)

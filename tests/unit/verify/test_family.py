@@ -1,0 +1,141 @@
+"""The ladder of known laws is exact; words follow from the temperatures found; a real run finds what was planted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergodica.errors import InputError
+from ergodica.verify.audit import Audit, Estimate
+from ergodica.verify.family import audit_family
+from ergodica.verify.family_words import Row, words
+from ergodica.verify.known_laws import known_laws, quartic
+from ergodica.verify.report import Check
+from tests.wrong import RIGHT_STEPS, WRONG_STEPS
+
+DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)
+QUICK = {"dims": (1, 3), "effort": 0.05, "progress": False}
+
+
+def rows_with(found, error=0.01, failed=("temperature",), passed=False):
+    """The ladder with made-up findings: temperature found(law), with a relative standard error."""
+    rows = []
+    for law in known_laws(DIMS, TEMPERATURES):
+        value = found(law)
+        temperature = None if value is None else Estimate.of(value, error * value)
+        checks = tuple(Check(name, False, 9.0, 4.0, f"what {name} says", 0.0) for name in failed)
+        note = "position never moves" if value is None else "a note"
+        rows.append(Row(law, Audit("title", checks, (note,), {"seen": {"temperature": 0.05}}, temperature), passed))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (lambda law: 1.11, "temperature is ignored: it samples at temperature 1.11"),
+        (lambda law: law.temperature * law.dim, "samples at temperature d, the dimension"),
+        (lambda law: law.temperature / law.dim, "samples at temperature 1/d, one over the dimension"),
+        (lambda law: law.temperature * law.dim**0.5, "temperature changes with the dimension, as d to the power 0.50"),
+        (lambda law: law.temperature / 2, "times the temperature asked for, on every law, that is T/2"),
+        (lambda law: 1.05 * law.temperature, "samples at 1.05"),
+        (lambda law: law.temperature**2, "samples at the square of the temperature asked for"),
+        (lambda law: law.temperature**0.5, "samples at the square root of the temperature asked for"),
+        (lambda law: law.temperature**0.7, "temperature follows the one asked for to the power 0.70"),
+        (lambda law: law.temperature * (1 if law.is_plain else 3), "not the same on every law"),
+        (lambda law: None, "position never moves, on every law"),
+    ],
+)
+def test_words_name_how_the_temperature_depends_on_what_was_asked(found, said):
+    assert said in words(rows_with(found))[0]
+
+
+def test_the_dimension_whatever_is_asked_for_is_two_sentences():
+    first, second, *_ = words(rows_with(lambda law: law.dim))
+    assert "samples at temperature d" in first
+    assert "temperature is ignored" in second
+
+
+def test_words_wait_until_the_intervals_are_narrow():
+    """Off by 2 standard errors on every law, in no pattern: nothing is said of how it depends."""
+    sign = iter([1, -1] * 4)
+    noisy = rows_with(lambda law: law.temperature * (1 + 0.04 * next(sign)), error=0.02, failed=("mean",))
+    assert words(noisy) == ("what mean says, on every law",)
+
+
+def test_a_check_besides_the_temperature_is_told_once():
+    said = words(rows_with(lambda law: 1.05 * law.temperature, failed=("temperature", "one step", "noise")))
+    assert [s for s in said if "what" in s] == ["what noise says, on every law"]
+
+
+def test_a_family_that_passes_says_what_it_would_have_seen():
+    said = words(rows_with(lambda law: law.temperature, passed=True))
+    assert said[0].startswith("samples the law asked for, on 8 laws at temperature 1 and 0.1 and 2")
+
+
+def test_draws_of_the_quartic_are_exact():
+    """20,000 draws; E x_i² = 1/sqrt(pi), E|x|⁴ = 4 E y = 2. False alarm 1e-6 each: 4.9 standard errors."""
+    law = quartic()
+    x = np.asarray(jax.vmap(law.truth.draw)(jax.random.split(jax.random.key(3), 20_000)))
+    for values, truth in [(x[:, 0], 0.0), (x[:, 0] ** 2, np.pi**-0.5), (np.sum(x**2, 1) ** 2, 2.0)]:
+        assert abs(values.mean() - truth) < 4.9 * values.std() / np.sqrt(len(values))
+    np.testing.assert_allclose(jax.grad(law.function)(jnp.asarray([1.0, 2.0])), [5.0, 10.0])
+
+
+def test_the_ladder_is_what_it_says():
+    laws = known_laws(DIMS, TEMPERATURES)
+    assert [law.dim for law in laws] == [1, 10, 100, 10, 100, 2, 10, 10]
+    assert [law.temperature for law in laws] == [1.0] * 6 + [0.1, 2.0]
+    assert len({law.name for law in laws}) == len(laws)
+    deviation = np.sqrt(np.asarray(laws[3].target.truth.variance))
+    assert (deviation[0], deviation[-1]) == pytest.approx((0.1, 1.0))
+
+
+def test_a_right_family_passes_and_can_be_written_as_json():
+    found = audit_family(RIGHT_STEPS["sgld_step"].build, temperatures=(1.0, 0.2), **QUICK)
+    assert found.passed, str(found)
+    assert list(found.audits) == [check.name for check in found.checks]
+    assert found.to_dict()["figures"]["audits"].keys() == found.audits.keys()
+    assert "Gaussian, d = 3, T = 0.2" in str(found)
+    assert found.false_alarm == 1e-4 < found.p_value
+
+
+def test_a_renamed_kernel_gets_the_same_words():
+    build = WRONG_STEPS["sgld_step_temperature_ignored"].build
+
+    def nothing_to_see_here(potential, temperature):
+        inner = build(potential, temperature)
+        return (lambda position: {"x": position}), (lambda k, s, h: {"x": inner(k, s["x"], h)}), (lambda s: s["x"])
+
+    bare = audit_family(build, temperatures=(1.0, 0.2), **QUICK)
+    assert not bare.passed
+    assert "temperature is ignored: it samples at temperature" in bare.words[0]
+    wrapped = audit_family(nothing_to_see_here, temperatures=(1.0, 0.2), **QUICK)
+    assert wrapped.words[0].split(" (")[0][:60] == bare.words[0].split(" (")[0][:60]
+
+
+def test_a_build_without_temperature_is_asked_for_one_only():
+    frozen = audit_family(lambda potential: lambda key, position, step_size: position, **QUICK)
+    assert {audit.asked for audit in frozen.audits.values()} == {1.0}
+    assert "position never moves" in frozen.words[0]
+    assert "position never moves" in str(frozen)
+
+
+@pytest.mark.parametrize(
+    ("build", "settings", "message"),
+    [
+        (3, {}, "build is 3: expected a function"),
+        (lambda a, b, c: None, {}, "build needs 3 arguments"),
+        (lambda potential, temperature: 5, {}, "build returned int: expected a step"),
+        (lambda potential: None, {"temperatures": (2.0,)}, "build.potential. takes none"),
+        (
+            lambda potential, temperature: None,
+            {"temperatures": (0.0,)},
+            "temperatures is .0.0,.: expected numbers above",
+        ),
+        (lambda potential, temperature: None, {"dims": (0,)}, "dims is .0,.: expected whole numbers"),
+    ],
+)
+def test_bad_input_is_one_line(build, settings, message):
+    with pytest.raises(InputError, match=message) as caught:
+        audit_family(build, **settings)
+    assert "\n" not in str(caught.value)

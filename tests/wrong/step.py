@@ -32,6 +32,7 @@ class Step:
     `numpy` says otherwise: that one knows its potential, the standard Gaussian's. init(key, position) -> state and
     read(state) -> position, where it has a state of its own. `source` says whose slip it is. `twin` is the name of the
     right step in `RIGHT_STEPS`. `temperature`: where the slip can be seen; one that is ignored cannot be seen at 1.
+    `effort`: of an audit that sees the slip, in the plane.
     """
 
     name: str
@@ -41,12 +42,13 @@ class Step:
     init: Callable | None = None
     read: Callable | None = None
     temperature: float = 1.0
+    effort: float = 0.05
     numpy: bool = False
 
     def audit(self, dim: int = 2, **settings) -> Audit:
-        """`eg.audit` on the standard Gaussian."""
+        """`eg.audit` on the standard Gaussian in `dim` dimensions."""
         step = self.build(lambda position: 0.5 * jnp.sum(position**2), self.temperature)
-        options = {"temperature": self.temperature, "progress": False} | settings
+        options = {"temperature": self.temperature, "effort": self.effort, "progress": False} | settings
         return audit(step, gallery.gaussian(dim), init=self.init, read=self.read, **options)
 
     def but(self, name: str, source: str, build: Callable, **changes) -> Step:

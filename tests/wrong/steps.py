@@ -109,7 +109,7 @@ def sgld() -> Steps:
             "mutation: temperature 5 % off",
             langevin(lambda t, h, d: jnp.sqrt(2.0 * FIVE_PERCENT * t * h)),
         ),
-        right.but("sgld_step_shifted", "mutation: drift off by 0.1", shifted),
+        right.but("sgld_step_shifted", "mutation: drift off by 0.1", shifted, effort=0.3),
         right.but("sgld_step_one_noise", "mutation: one normal number for all coordinates", one_noise),
         right.but("sgld_step_key_ignored", "mutation: the same key at every step", key_ignored),
         right.but("sgld_step_key_twice", "mutation: a key serves two steps", key_twice, init=with_noise, read=first),
@@ -145,7 +145,7 @@ def riemannian(correction=lambda jacobian: jnp.einsum("ijj->i", jacobian), root=
 
 
 def sgrld() -> Steps:
-    right = Step("sgrld_step", riemannian(), "Eq. SGRLD with -Gamma, D dense and not separable")
+    right = Step("sgrld_step", riemannian(), "Eq. SGRLD with -Gamma, D dense and not separable", effort=0.1)
     gamma = "mutation: Gamma "
     return (
         right,

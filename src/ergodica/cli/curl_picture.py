@@ -53,11 +53,10 @@ def entry(axis: Any, q: RebuiltCurl, process: HandWritten, middle: np.ndarray, r
 def streams(axes: Any, q: RebuiltCurl, process: HandWritten, middle: np.ndarray) -> None:
     """The drift, and the current c p that it carries round: what is left of it where D takes no part."""
     x, y, points = plane(q, middle, 0, 1)
-    with jax.enable_x64(True):
-        drifts = np.asarray(jax.jit(jax.vmap(process.drift))(jnp.asarray(points, jnp.float64)))
+    values = process.values(points)
     density = density_at(process, points)
-    currents = process.currents(points)[1] * density[:, None]
-    for axis, field, title in zip(axes, (drifts, currents), ("drift $f$", "current $c\\,p$"), strict=True):
+    currents = values.current * density[:, None]
+    for axis, field, title in zip(axes, (values.drift, currents), ("drift $f$", "current $c\\,p$"), strict=True):
         axis.contour(x, y, density.reshape(PIXELS, PIXELS), levels=LEVELS, colors="0.7", linewidths=0.6)
         if np.abs(field).max() > 1e-9:
             u, v = field.T.reshape(2, PIXELS, PIXELS)

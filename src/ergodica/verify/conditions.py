@@ -43,7 +43,7 @@ def integrable(process: HandWritten, bulk: Box, lowest: float, seed: int) -> Che
     unit = unit[np.abs(unit).max(axis=1) > 0.5]
     radii = 2.0 ** np.arange(1, SHELLS + 1)
     points = np.concatenate([centre + half * radius * unit for radius in radii])
-    energies, currents = process.currents(points)
+    energies, _, _, currents = process.values(points)
     with np.errstate(all="ignore"):
         # by logarithms: p underflows where c may overflow. Where H is infinite or not a number there is no mass.
         log_size = np.log(np.abs(currents).max(axis=1)) + lowest - energies

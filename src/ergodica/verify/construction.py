@@ -56,12 +56,12 @@ def flow_on(grid: Grid, process: HandWritten, lowest: float) -> Flow:
     density, current = np.empty(grid.size), np.empty((grid.dim, grid.size))
     for start in waiting(range(0, grid.size, CHUNK), "evaluating the current"):
         points = grid.points(start, start + CHUNK)
-        energies, currents = process.currents(points)
-        if not (np.isfinite(energies).all() and np.isfinite(currents).all()):
+        values = process.values(points)
+        if not values.are_finite:
             process.check(points)
-        part = slice(start, start + len(energies))
-        density[part] = np.exp(lowest - energies)
-        current[:, part] = currents.T * density[part]
+        part = slice(start, start + len(points))
+        density[part] = np.exp(lowest - values.energy)
+        current[:, part] = values.current.T * density[part]
     return Flow(grid, density.reshape(grid.shape), current.reshape((grid.dim, *grid.shape)))
 
 

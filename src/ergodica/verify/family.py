@@ -13,7 +13,7 @@ from ergodica.verify.audit import Audit, audit
 from ergodica.verify.audit.progress import shown
 from ergodica.verify.audit.result import FALSE_ALARM
 from ergodica.verify.audit.tails import any_of, each_of
-from ergodica.verify.family_words import Row, words
+from ergodica.verify.family_words import Row, ladder_top, words
 from ergodica.verify.known_laws import KnownLaw, known_laws
 from ergodica.verify.report import Check, Report, number, paragraph
 
@@ -57,7 +57,7 @@ class FamilyAudit(Report):
         table = [head, *(_cells(row) for row in self.rows)]
         widths = [max(len(line[k]) for line in table) for k in range(len(head))]
         lines = [f"{'PASSED' if self.passed else 'NOT PASSED'}  {self.title}"]
-        for line, mark in zip(table, ["    ", *("ok  " if row.passed else "FAIL" for row in self.rows)], strict=True):
+        for line, mark in zip(table, ["    ", *map(_mark, self.rows)], strict=True):
             lines.append(
                 f"  {mark} " + "  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip()
             )
@@ -66,22 +66,21 @@ class FamilyAudit(Report):
         return "\n".join(lines)
 
 
+def _mark(row: Row) -> str:
+    return "FAIL" if not row.passed else "ok  " if row.is_told else "?   "
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     found = row.audit
     if found.temperature is None:
         return row.law.name, f"{row.law.temperature:g}", found.notes[0], "", "", "", ""
-    at = _ladder_row(found)
+    at = ladder_top(found)
     order = "-" if found.order is None else str(found.order)
     seen = f"{100 * found.figures['seen']['temperature']:.2g} %"
     return (
         row.law.name, f"{row.law.temperature:g}", str(found.temperature), f"{at.worst} {at.coordinate}",
         number(at.step_size), order, seen,
     )  # fmt: skip
-
-
-def _ladder_row(found: Audit) -> Any:
-    """The row of bias at the largest of the three step sizes that the verdict rests on."""
-    return min(found.bias, key=lambda row: abs(row.step_size - found.figures["ladder"][0]))
 
 
 def audit_family(

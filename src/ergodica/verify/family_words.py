@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ergodica.verify.audit import Audit, Estimate
+from ergodica.verify.audit.result import StepBias
 from ergodica.verify.known_laws import KnownLaw
 
 SURE = 4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
 CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it
+BLIND = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
 HOT = ("temperature", "one step")  # checks that a wrong temperature fails
 FRACTIONS = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
 POWERS = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
@@ -22,6 +24,11 @@ class Row(NamedTuple):
     law: KnownLaw
     audit: Audit
     passed: bool
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a temperature that is badly off would have been seen."""
+        return self.audit.temperature is None or self.audit.figures["seen"]["temperature"] < BLIND
 
     @property
     def failed(self) -> list[str]:
@@ -47,8 +54,13 @@ class Measured(NamedTuple):
 
 def words(rows: Sequence[Row]) -> tuple[str, ...]:
     """The sentences, most important first."""
-    said = [*_standstill(rows), *_temperature(rows), *_other(rows), *_bias(rows)]
+    said = [*_standstill(rows), *_temperature(rows), *_other(rows), *_bias(rows), *_untold(rows)]
     return tuple(said) if not all(row.passed for row in rows) else (_praise(rows), *said)
+
+
+def ladder_top(found: Audit) -> StepBias:
+    """The row of bias at the largest of the three step sizes that the verdict rests on."""
+    return min(found.bias, key=lambda row: abs(row.step_size - found.figures["ladder"][0]))
 
 
 def _standstill(rows: Sequence[Row]) -> list[str]:
@@ -77,6 +89,7 @@ def _temperature(rows: Sequence[Row]) -> list[str]:
     plain = [row for row in known if row.law.is_plain]
     by_dim = [row for row in plain if row.law.temperature == plain[0].law.temperature]
     by_temperature = [row for row in plain if row.law.dim == _common_dim(plain)]
+    by_temperature.sort(key=lambda row: row.law.temperature)
     in_dim = _power(by_dim, lambda law: law.dim)
     in_temperature = _power(by_temperature, lambda law: law.temperature)
     if in_dim is not None and in_dim.misses(0):
@@ -190,17 +203,26 @@ def _bias(rows: Sequence[Row]) -> list[str]:
     if not known:
         return []
     row = min(known, key=lambda row: row.audit.order.high - row.audit.order.low)  # pyright: ignore
-    at = row.audit.bias[0]
+    at = ladder_top(row.audit)
     return [
         f"bias falls as step size to the power {row.audit.order} (on {row.law.name}: variance {at.variance} of the "
         f"claimed one at step size {at.step_size:.3g})"
     ]
 
 
+def _untold(rows: Sequence[Row]) -> list[str]:
+    names = [row.law.name for row in rows if row.passed and not row.is_told]
+    sentence = "nothing could be told: the chains are too slow, or their bias too large, at the step sizes that fit"
+    return [_where(sentence, names, len(rows))] if names else []
+
+
 def _praise(rows: Sequence[Row]) -> str:
-    asked = " and ".join(f"{t:g}" for t in dict.fromkeys(row.law.temperature for row in rows))
-    seen = max(row.audit.figures["seen"]["temperature"] for row in rows)
+    told = [row for row in rows if row.is_told]
+    if not told:
+        return "nothing could be told on any law"
+    asked = " and ".join(f"{t:g}" for t in dict.fromkeys(row.law.temperature for row in told))
+    seen = max(row.audit.figures["seen"]["temperature"] for row in told)
     return (
-        f"samples the law asked for, on {len(rows)} laws at temperature {asked}; on the hardest of them a temperature "
+        f"samples the law asked for, on {len(told)} laws at temperature {asked}; on the hardest of them a temperature "
         f"off by {100 * seen:.2g} % would have been seen"
     )

@@ -17,7 +17,7 @@ from ergodica.verify.terms import Terms
 
 LINES = 4
 NODES = 128
-ROUNDS = 8  # of so many lines: the first tells whether an error in one coordinate will do, all of them how large it is
+ROUNDS = 16  # of so many lines: the first tells whether an error in one coordinate will do, all of them how large it is
 MOST_LINES = 10  # coordinates up to which lines are looked at
 WIDTH = 8.0  # of a line to either side, in standard deviations of its coordinate
 VANISHES = 1e-6  # an integral along a line, over that of the absolute value
@@ -49,7 +49,8 @@ class Fault:
     def words(self) -> str:
         share = f"{self.relative:.2g} of its size" if np.isfinite(self.relative) else "where it is zero"
         drift = f"the drift of z[{self.coordinate}] is off by {self.size:.3g} in the root mean square, {share}"
-        each = f"by coordinate: {', '.join(f'{size:.3g}' for size in self.sizes)}"
+        shown = ", ".join(f"{size:.3g}" for size in self.sizes[:MOST_LINES])
+        each = f"by coordinate: {shown}{', ...' if len(self.sizes) > MOST_LINES else ''}"
         if self.is_known:
             return f"So {drift} ({each})."
         if not self.alone:

@@ -1,7 +1,7 @@
 """A hand-written SDE, looked at before it is used: shapes without values, then values at points, in float64."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +17,19 @@ CHUNK = 16_384  # points evaluated in one compiled call
 SYMMETRIC = 1e-10  # of the size of D
 
 
+class Values(NamedTuple):
+    """At n points: H (n,), f (n, dim), D (n, dim, dim) and the current c = f + D grad H - div D (n, dim)."""
+
+    energy: np.ndarray
+    drift: np.ndarray
+    diffusion: np.ndarray
+    current: np.ndarray
+
+    @property
+    def are_finite(self) -> bool:
+        return all(bool(np.isfinite(value).all()) for value in self)
+
+
 class HandWritten(eqx.Module):
     """f, D and H, jnp functions of one flat vector, evaluated at many points at once."""
 
@@ -27,35 +40,26 @@ class HandWritten(eqx.Module):
 
     def energies(self, points: np.ndarray) -> np.ndarray:
         """H at points (n, dim)."""
-        return np.concatenate([np.asarray(h)[:n] for n, h in _chunks(_energies, self, points)])
+        return np.concatenate([h for (h,) in _chunks(_energies, self, points)])
 
-    def currents(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """H and the current c = f + D grad H - div D at points (n, dim)."""
-        rows = [(np.asarray(h)[:n], np.asarray(c)[:n]) for n, (h, _, _, c) in _chunks(_values, self, points)]
-        energies, currents = zip(*rows, strict=True)
-        return np.concatenate(energies), np.concatenate(currents)
+    def values(self, points: np.ndarray) -> Values:
+        """Everything at points (n, dim)."""
+        return Values(*(np.concatenate(each) for each in zip(*_chunks(_values, self, points), strict=True)))
 
-    def diffusions(self, points: np.ndarray) -> np.ndarray:
-        """D at points (n, dim)."""
-        return np.concatenate([np.asarray(d)[:n] for n, (_, _, d, _) in _chunks(_values, self, points)])
-
-    def check(self, points: np.ndarray) -> None:
-        """Refuses values that are not finite at these points, and a D that is not symmetric or not PSD."""
-        start = 0
-        for n, values in _chunks(_values, self, points):
-            energies, drifts, diffusions, currents = (np.asarray(value)[:n] for value in values)
-            place = points[start : start + n]
-            for name, value in (("hamiltonian", energies), ("drift", drifts), ("diffusion", diffusions)):
-                check_finite(name, value, place)
-            check_finite("the gradient of hamiltonian, or of diffusion,", currents, place)
-            check_psd(diffusions, place)
-            start += n
+    def check(self, points: np.ndarray) -> Values:
+        """Everything at points (n, dim); refuses what is not finite, and a D that is not symmetric or not PSD."""
+        values = self.values(points)
+        for name, value in (("hamiltonian", values.energy), ("drift", values.drift), ("diffusion", values.diffusion)):
+            check_finite(name, value, points)
+        check_finite("the gradient of hamiltonian, or of diffusion,", values.current, points)
+        check_psd(values.diffusion, points)
+        return values
 
 
 # The process is an argument: the same functions, and those with numbers of their own (modules), compile once.
 @quick_filter_jit
-def _energies(process: HandWritten, points: Array) -> Array:
-    return jax.vmap(process.hamiltonian)(points)
+def _energies(process: HandWritten, points: Array) -> tuple[Array]:
+    return (jax.vmap(process.hamiltonian)(points),)
 
 
 @eqx.filter_jit  # on a whole grid it runs long enough to be worth optimising
@@ -64,13 +68,13 @@ def _values(process: HandWritten, points: Array) -> tuple[Array, Array, Array, A
     return jax.vmap(lambda z: (sde.hamiltonian(z), process.drift(z), process.diffusion(z), sde.current(z)))(points)
 
 
-def _chunks(compiled: Callable, process: HandWritten, points: np.ndarray) -> Iterator[tuple[int, Any]]:
-    """(number of rows that count, values), chunk by chunk, all of one shape so that they compile once."""
+def _chunks(compiled: Callable, process: HandWritten, points: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """The function chunk by chunk, all of one shape so that they compile once."""
     for start in range(0, len(points), CHUNK):
         part = points[start : start + CHUNK]
         padded = np.concatenate([part, np.broadcast_to(part[:1], (CHUNK - len(part), process.dim))])
         with jax.enable_x64(True):
-            yield len(part), jax.block_until_ready(compiled(process, jnp.asarray(padded, jnp.float64)))
+            yield tuple(np.asarray(v)[: len(part)] for v in compiled(process, jnp.asarray(padded, jnp.float64)))
 
 
 def hand_written(drift: Callable, diffusion: Callable, hamiltonian: Callable, dim: int | None) -> HandWritten:

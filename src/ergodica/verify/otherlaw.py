@@ -23,7 +23,7 @@ from ergodica.verify.terms import Functions, Terms, quick_filter_jit
 STARTS = (1.0, 0.5, 2.0, 0.2, 5.0)  # factors of H / T to set out from
 STEPS = 40
 HELD = 1e-6  # the factor of H moves only if it must: where H is a quadratic itself, others could take its place
-FAR = (8.0, 16.0)  # standard deviations from the mean, where the energy must have risen
+FAR = (8.0, 16.0)  # how far out the energy must have risen, in distances of the points
 MOST = 40  # numbers up to which the Gaussian factors are tried
 
 
@@ -199,7 +199,7 @@ def is_confining(functions: Functions, factors: np.ndarray, still: np.ndarray | 
         return False
     centre, spans = terms.points.mean(axis=0), terms.points.std(axis=0)
     rays = (terms.points - centre) / spans
-    rays /= np.linalg.norm(rays, axis=-1, keepdims=True)
+    rays /= np.sqrt(np.mean(rays**2, axis=-1, keepdims=True))  # as far out as the points are, in the mean square
     held = None if still is None or factors[1] == 0 else jnp.asarray(still)
     args = jnp.asarray(factors), held, jnp.asarray(terms.temperature)
     here, *there = (

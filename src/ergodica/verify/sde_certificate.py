@@ -25,7 +25,8 @@ from ergodica.verify.walkers import energies, walk
 LIMIT = 100  # numbers; D is a matrix and is differentiated twice
 POINTS = 512
 STEPS = 200
-SYMMETRIC = 1e-10  # of the size of D
+SLACK = 1e-10  # of the size of D, by which it may miss being symmetric and PSD
+COARSE_SLACK = 1e-5  # if its numbers are float32
 COARSE = (
     "The functions hold float32 numbers, so the residual is known to float32's rounding only; give them NumPy arrays "
     "of float64 to see more."
@@ -78,6 +79,8 @@ def certify_sde(
     functions = drift, diffusion, hamiltonian
     _check_input(functions, dim)
     structure.check_temperature(temperature)
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed = {seed!r}: expected a whole number, 0 or more")
     with jax.enable_x64(True):
         points = find_points(hamiltonian, dim, start, float(temperature), seed)
         return _Examination(functions, points, float(temperature), jax.random.key(seed)).report()
@@ -132,14 +135,15 @@ class _Examination:
         self.terms = self.evaluate(points)
         self.is_coarse = any(has_float32(function, self.dim) for function in functions)
         self.tolerance = rounding(np.float32 if self.is_coarse else np.float64)
-        check_values(self.terms)
+        self.slack = COARSE_SLACK if self.is_coarse else SLACK
+        check_values(self.terms, self.slack)
 
     def evaluate(self, points: np.ndarray) -> Terms:
         return terms_at(self.functions, points, self.temperature)
 
     def report(self) -> SdeCertificate:
         title = f"SDE in {self.dim} coordinates against exp(-H/{self.temperature:g}); {len(self.terms.points):,} points"
-        checks = [check_psd(self.terms), check_residual(self.terms, self.tolerance)]
+        checks = [check_psd(self.terms, self.slack), check_residual(self.terms, self.tolerance)]
         notes = [COARSE] if self.is_coarse else []
         if not checks[-1].passed:
             return self.explained(title, checks, notes)
@@ -172,7 +176,7 @@ class _Examination:
             return [], [
                 "D = 0: the flow keeps the law, but samples it only if something, as the momentum, is resampled."
             ]
-        if np.all(values[:, 0] > SYMMETRIC * values[:, -1]):
+        if np.all(values[:, 0] > self.slack * values[:, -1]):
             return [], []
         if self.dim > hypoellipticity.LIMIT:
             return [], [f"Hormander's condition was not looked at: {self.dim} numbers, limit {hypoellipticity.LIMIT}."]
@@ -189,7 +193,7 @@ def has_float32(function: Callable, dim: int) -> bool:
     return "f32[" in str(jax.make_jaxpr(function)(jnp.zeros(dim, jnp.float64)))
 
 
-def check_values(terms: Terms) -> None:
+def check_values(terms: Terms, slack: float) -> None:
     """Refuses values that are not finite, and a D that is not symmetric."""
     n = len(terms.points)
     values = {
@@ -210,24 +214,24 @@ def check_values(terms: Terms) -> None:
             )
     skew = np.abs(terms.diffusion - np.swapaxes(terms.diffusion, 1, 2))
     size = np.abs(terms.diffusion).max(axis=(1, 2), keepdims=True)
-    if np.any(skew > SYMMETRIC * size):
-        row, i, j = np.unravel_index(np.argmax(skew - SYMMETRIC * size), skew.shape)
+    if np.any(skew > slack * size):
+        row, i, j = np.unravel_index(np.argmax(skew - slack * size), skew.shape)
         raise InputError(
             f"diffusion is not symmetric: at {at(terms.points[row])} D[{i}, {j}] = {terms.diffusion[row, i, j]:.6g} "
             f"and D[{j}, {i}] = {terms.diffusion[row, j, i]:.6g}; a skew part belongs into the drift"
         )
 
 
-def check_psd(terms: Terms) -> Check:
+def check_psd(terms: Terms, slack: float) -> Check:
     values = np.linalg.eigvalsh(terms.diffusion)
     size = np.max(np.abs(values), axis=1)
     below = -values[:, 0] / np.where(size == 0, 1.0, size)
     worst = int(np.argmax(below))
-    passed = bool(below[worst] <= SYMMETRIC)
+    passed = bool(below[worst] <= slack)
     words = "D is symmetric and positive semidefinite"
     if not passed:
         words = f"D has the eigenvalue {values[worst, 0]:.3g} at {at(terms.points[worst])}: there is no root of 2 T D"
-    return Check("diffusion is PSD", passed, max(float(below[worst]), 0.0), SYMMETRIC, words)
+    return Check("diffusion is PSD", passed, max(float(below[worst]), 0.0), slack, words)
 
 
 def check_residual(terms: Terms, tolerance: float) -> Check:

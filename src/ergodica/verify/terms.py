@@ -98,17 +98,9 @@ def terms_at(functions: Functions, points: np.ndarray, temperature: float) -> Te
     with np.errstate(all="ignore"):  # what is not finite is refused, or left out, by those who ask
         friction = np.einsum("nij,nj->ni", d, slope)
         friction_spread = np.einsum("niji,nj->ni", jacobian, slope) + np.sum(d * hessian, axis=-1)
-    return Terms(
-        points,
-        h / temperature,
-        slope / temperature,
-        np.stack([f, friction, temperature * np.einsum("nijj->ni", jacobian)], axis=1),
-        np.stack([df, friction_spread, temperature * curve], axis=1),
-        d,
-        jacobian,
-        bend,
-        temperature,
-    )
+        parts = np.stack([f, friction, temperature * np.einsum("nijj->ni", jacobian)], axis=1)
+        spreads = np.stack([df, friction_spread, temperature * curve], axis=1)
+    return Terms(points, h / temperature, slope / temperature, parts, spreads, d, jacobian, bend, temperature)
 
 
 def in_chunks(compiled: Callable, function: Callable, points: np.ndarray) -> tuple[np.ndarray, ...]:

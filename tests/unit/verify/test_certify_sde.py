@@ -36,13 +36,17 @@ def energy(z):
         ({"hamiltonian": lambda z: jnp.sum(jnp.log(z - 50.0))}, "not finite around 0: give start="),
         ({"hamiltonian": lambda z: jnp.log(z[0]), "start": [-1.0, 0.0]}, "not finite at start: give one where it is"),
         ({"diffusion": lambda z: jnp.ones(2)}, r"diffusion returned shape \(2,\), expected an array of shape \(2, 2\)"),
-        ({"diffusion": lambda z: jnp.array([[1.0, 0.5], [0.0, 1.0]])}, r"diffusion is not symmetric: at z = .*D\[0, 1\]"),
+        (
+            {"diffusion": lambda z: jnp.array([[1.0, 0.5], [0.0, 1.0]])},
+            r"diffusion is not symmetric: at z = .*D\[0, 1\]",
+        ),
         ({"diffusion": lambda z: jnp.full((2, 2), jnp.inf)}, r"diffusion\[0, 0\] is inf"),
         ({"dim": 0}, "dim = 0: expected a whole number from 1 to 100"),
         ({"dim": 2.0}, "dim = 2.0: expected a whole number"),
         ({"dim": 1000}, "for more, write a Recipe: eg.certify"),
         ({"start": [1.0, 2.0, 3.0]}, "expected 2 finite numbers"),
         ({"temperature": -1.0}, "temperature"),
+        ({"seed": -1}, "seed = -1: expected a whole number, 0 or more"),
     ],
 )
 def test_bad_input_is_one_clear_line(changes, message):

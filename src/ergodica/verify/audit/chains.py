@@ -151,7 +151,7 @@ class NumpyChains:
                     state = self.step.move(rng, state, step_size)
                 positions[block, i] = self.step.place(state)
             after.append((rng, state))
-        return after, sum(self.observe(x) for x in positions)
+        return after, np.sum([self.observe(x) for x in positions], axis=0)
 
     def trace(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
         positions = np.empty((steps, self.chains, self.step.dim))

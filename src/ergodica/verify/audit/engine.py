@@ -1,7 +1,9 @@
 """`eg.audit`: a step from any library, held against the law that it claims."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import jax
@@ -10,20 +12,19 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets.position import check_position
 from ergodica.verify.audit.chains import JaxChains, NumpyChains, words
 from ergodica.verify.audit.cost import work
 from ergodica.verify.audit.features import Features, features
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.laws import expectations
+from ergodica.verify.audit.moments import balance
+from ergodica.verify.audit.noise import noise
 from ergodica.verify.audit.progress import shown
 from ergodica.verify.audit.reference import Reference, reference
 from ergodica.verify.audit.result import Audit
 from ergodica.verify.audit.steps import Step, as_step
 from ergodica.verify.audit.summary import Findings, stopped, summary
 from ergodica.verify.audit.trials import Trial, first_trial
-from ergodica.verify.audit.moments import balance
-from ergodica.verify.audit.noise import noise
 from ergodica.verify.precision import widened
 
 WORK = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
@@ -73,7 +74,8 @@ def audit(
         True
     """
     position = _checked(target, position, temperature, step_size, effort)
-    with jax.enable_x64(True), shown(progress) as tell:
+    # chains that leave the finite numbers are found by their values, not by NumPy's warnings
+    with jax.enable_x64(True), np.errstate(all="ignore"), shown(progress) as tell:
         position = widened(jax.tree.map(jnp.asarray, position))
         black_box = as_step(step, init, read, position, 1.0 if step_size is None else step_size)
         law = reference(target, position, temperature, _key(seed), int(effort**0.5 * DRAWS / black_box.dim))
@@ -93,12 +95,12 @@ def _checked(target: Any, position: PyTree, temperature: float, step_size: float
             "as eg.Density(potential, init=position)"
         )
     for name, value in (("temperature", temperature), ("step_size", step_size), ("effort", effort)):
-        if value is not None and not (np.isscalar(value) and np.isfinite(value) and value > 0):
+        if value is not None and not (isinstance(value, Real) and math.isfinite(value) and value > 0):
             raise InputError(f"{name} is {value!r}: expected a number above 0")
     position = target.init if position is None else position
     if position is None:
         raise InputError("no position: give audit(step, target, position), an example of where the step starts")
-    check_position(position, target.init, target.domain)
+    target.check(position)
     return position
 
 
@@ -119,15 +121,15 @@ class Bench:
         trial = first_trial(chains, self.starts(chains.chains), self.step.dim, step_size, self.seed)
         if trial.is_final:
             return stopped(trial, self.step, temperature)
-        ladder = self._climb(chains, trial)
-        if ladder is None:
-            return stopped(trial._replace(is_finite=False), self.step, temperature)
+        ladder = self._ladder(chains, trial)
+        if not ladder.climb():
+            return stopped(trial._replace(is_finite=False, escape=ladder.escape), self.step, temperature)
         if step_size is not None:
             self._look_at(ladder, step_size)
         first = ladder.three[0].step_size
         balanced = balance(self.step, self.features, self.law, first, self.seed) if self.step.is_bare else None
         is_free = self.step.is_jax and self.step.is_bare
-        noisy = None if is_free else noise(chains, *ladder.three[:2], self.law.deviation)
+        noisy = None if is_free else noise(chains, ladder.three[0], ladder.three[1], self.law.deviation)
         expected = expectations(self.features, self.law, self._observed(chains))
         return summary(
             Findings(self.step, self.law, self.features, ladder, trial, balanced, noisy, *expected),
@@ -151,14 +153,13 @@ class Bench:
 
         return fresh
 
-    def _climb(self, chains: Any, trial: Trial) -> Ladder | None:
+    def _ladder(self, chains: Any, trial: Trial) -> Ladder:
         most = WORK / (work(self.step) * self.step.dim) if self.step.is_jax else CALLS
         budget = self.effort * most / chains.chains
         error = (BARE_ERROR if self.step.is_bare else ERROR) / np.sqrt(self.effort)
-        ladder = Ladder(
+        return Ladder(
             chains, self.features, self.starts(chains.chains), trial.step_size, self.seed, int(budget), error, self.tell
         )
-        return ladder if ladder.climb() else None
 
     def _look_at(self, ladder: Ladder, step_size: float) -> None:
         """A rung at the user's own step size; a whole number of halvings away from the others where trials began."""

@@ -5,6 +5,7 @@ Small enough that the bias extrapolates, large enough that the chains relax in f
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ import numpy as np
 from ergodica.verify.audit.chains import words
 from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.limit import WEIGHTS
-from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.rungs import PATIENCE, Rung
 
 LARGE_BIAS = 0.15  # change from h to h/4, relative, above which smaller steps are tried
 SMALL_BIAS = 0.03  # below which larger ones are
 FEW_STEPS = 3  # a relaxation this short needs no larger steps
 MOST_HALVINGS = 24
+MOST_FOLLOWED = 6
+SAME_TIME = 0.8  # ratio of times that count as the same
 
 
 @dataclass
@@ -45,8 +48,8 @@ class Ladder:
     def three(self) -> list[Rung]:
         return [self.rungs[self.top + k] for k in range(3)]
 
-    def rung(self, place: int) -> Rung:
-        """The rung at a place, relaxed and averaged over a pilot."""
+    def rung(self, place: int, budget: int | None = None) -> Rung:
+        """The rung at a place, relaxed and averaged over a pilot, as far as patience with a budget goes."""
         if place not in self.rungs:
             x = self.starts(place)
             word = words(self.seed, 1, place + 1000)
@@ -58,7 +61,7 @@ class Ladder:
             )
             self.rungs[place] = rung
             observed = self.chains.observe(x)
-            rung.relax(self.chains, observed, self.budget)
+            rung.relax(self.chains, observed, self.budget if budget is None else budget)
             self.spent += rung.steps
         return self.rungs[place]
 
@@ -67,6 +70,8 @@ class Ladder:
         direction = 1 if self.spent else 0
         for _ in range(MOST_HALVINGS):
             first = self.rung(self.top)
+            if self.escape is not None:
+                return False
             if not first.is_finite:
                 self.top, direction = self.top + 1, 1
                 continue
@@ -111,9 +116,38 @@ class Ladder:
             largest = max(largest, alone / scale, together / scale)
         return float(largest)
 
+    @property
+    def escape(self) -> float | None:
+        """The time at which chains that never settle run away, where three step sizes in a row agree on it.
+
+        A step size that is too large also makes chains run away, but later and later as it is halved.
+        """
+        for place in sorted(self.rungs)[2:]:
+            rungs = [self.rungs.get(place - k) for k in (2, 1, 0)]
+            times = [r.escape for r in rungs if r is not None and r.escape is not None and not r.is_settled]
+            if len(times) == 3 and all(SAME_TIME < b / a < 1 / SAME_TIME for a, b in pairwise(times)):
+                return times[-1]
+        return None
+
+    def _follow(self) -> None:
+        """Where chains neither settle nor stay: a few smaller step sizes, only as long as it takes them to run away."""
+        last = self.three[2]
+        tried = []
+        while not last.is_relaxed and last.escape is not None and self.escape is None and len(tried) < MOST_FOLLOWED:
+            place = max(self.rungs) + 1
+            last = self.rung(place, int(4 * PATIENCE * last.escape / last.step_size))
+            tried.append(place)
+        if self.escape is None:
+            for place in tried:
+                del self.rungs[place]
+
     def climb(self) -> bool:
-        """Search and measure; again, lower, where a rare excursion left the finite numbers."""
+        """Search and measure; again, lower, where a rare excursion left the finite numbers. False where no step size
+        tried gives finite chains that stay."""
         while self.search():
+            self._follow()
+            if self.escape is not None:
+                return False
             if self._measure():
                 return True
         return False

@@ -1,5 +1,6 @@
 """The stationary law in the limit of small steps, held against the claimed one: one test for each kind of feature."""
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from ergodica.verify.audit.tails import any_of, normal_score, two_sided
 COLLINEAR = 1e-6  # share of a variance's variance that equipartition must leave for it to be a question of its own
 
 
-class Test(NamedTuple):
+@dataclass(frozen=True)
+class Test:
     """Statistics with a known mean: the largest standard score counts, against as many independent ones."""
 
     name: str
@@ -49,10 +51,8 @@ class Laws(NamedTuple):
     """The tests, and the weights with which coordinates make up the temperature."""
 
     tests: tuple[Test, ...]
+    """The temperature first."""
     weights: np.ndarray
-
-    def __getitem__(self, name: str) -> Test | None:
-        return next((test for test in self.tests if test.name == name), None)
 
 
 def laws(three: list[Rung], features: Features, law: Reference, expected: np.ndarray, errors: np.ndarray) -> Laws:
@@ -77,7 +77,7 @@ def laws(three: list[Rung], features: Features, law: Reference, expected: np.nda
         tests.append(
             _test("covariance", three, identity[:, features.crossed], expected, errors, np.arange(count), count)
         )
-    return Laws(tuple(test._replace(chains=chains) for test in tests), weights)
+    return Laws(tuple(replace(test, chains=chains) for test in tests), weights)
 
 
 def _test(

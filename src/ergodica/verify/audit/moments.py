@@ -10,7 +10,7 @@ out, so that the drift is seen at steps so small that there is no discretisation
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -112,8 +112,9 @@ def _balance(h: float, whole: np.ndarray, halved: np.ndarray, features: Features
     )  # fmt: skip
 
 
-def _pair_moments(u: Any, v: Any, du: Any, dv: Any, pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """(clusters, 2, d + pairs) from arrays (clusters, pairs of draws, d)."""
+def _pair_moments(moved: list[np.ndarray], pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """(clusters, 2, d + pairs) from draws, other draws, and the steps of both: (clusters, pairs of draws, d)."""
+    u, v, du, dv = moved
 
     def picked(matrix: np.ndarray) -> np.ndarray:
         symmetric = (matrix + np.swapaxes(matrix, 1, 2)) / 2
@@ -131,7 +132,7 @@ def _mover(step: Step, features: Features) -> Callable[..., np.ndarray]:
     def run(one: np.ndarray, other: np.ndarray, seed: np.random.SeedSequence, h: float) -> np.ndarray:
         key = jax.random.wrap_key_data(jnp.asarray(seed.generate_state(2, np.uint32)))
         moved = _moved(step, jnp.asarray(one), jnp.asarray(other), key, jnp.asarray(h, jnp.float64))
-        return _pair_moments(*(np.asarray(x) / deviation for x in (one, other, *moved)), pairs)
+        return _pair_moments([np.asarray(x) / deviation for x in (one, other, *moved)], pairs)
 
     return run
 
@@ -159,6 +160,6 @@ def _caller(step: Step, features: Features) -> Callable[..., np.ndarray]:
             for side, start in enumerate((one, other)):
                 rng = np.random.default_rng(child)
                 moved[(side, *index)] = step.place(step.move(rng, step.start(rng, start[index]), h)) - start[index]
-        return _pair_moments(*(x / deviation for x in (one, other, *moved)), pairs)
+        return _pair_moments([x / deviation for x in (one, other, *moved)], pairs)
 
     return run

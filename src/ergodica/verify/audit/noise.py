@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.tails import any_of
+from ergodica.verify.audit.tails import any_of, normal_score, two_sided
 
+LOWEST = 3  # frequency that is looked at, in turns over all steps
 STEPS = 240  # divisible by every period up to 6, and by 8, 10, 12
 SECOND_ORDER = 2.83  # E[dx²] at h over that at h/2: 2 for a first-order process, 4 for one with momentum
 
@@ -63,7 +64,7 @@ def _clearest_line(products: np.ndarray) -> tuple[float, int]:
     Hotelling's T².
     """
     steps, chains = products.shape
-    lines = np.fft.rfft(products, axis=0)[1:]
+    lines = np.fft.rfft(_level(products), axis=0)[LOWEST:]
     parts = np.stack([lines.real, lines.imag], axis=1)  # (frequencies, 2, chains)
     mean = parts.mean(2)
     centred = parts - mean[..., None]
@@ -76,14 +77,19 @@ def _clearest_line(products: np.ndarray) -> tuple[float, int]:
         p[f] = _tail(mean[f, kept], covariance[f, kept, kept], chains)
     overall = any_of(float(p.min()), len(p))
     clear = np.flatnonzero(p < max(p.min() * 1e3, 1e-8)) if overall < 1e-4 else [int(p.argmin())]
-    return overall, int(clear[0]) + 1
+    return overall, int(clear[0]) + LOWEST
+
+
+def _level(products: np.ndarray) -> np.ndarray:
+    """Without a parabola in time for each chain: what is left of a slow change would leak into every frequency."""
+    powers = np.linspace(-1, 1, len(products))[:, None] ** np.arange(3)
+    basis, _ = np.linalg.qr(powers)
+    return products - basis @ (basis.T @ products)
 
 
 def _tail(mean: np.ndarray, covariance: np.ndarray, chains: int) -> float:
     """P(T² > observed) for mean 0: exact for two parts, where F with (2, n - 2) degrees has a power for its tail."""
     if len(mean) == 1:
-        from ergodica.verify.audit.tails import normal_score, two_sided
-
         return float(two_sided(normal_score(mean[0] / np.sqrt(covariance[0, 0]), chains)))
     squared = float(mean @ np.linalg.solve(covariance, mean))
     return float((1 + squared / (chains - 1)) ** (-(chains - 2) / 2))

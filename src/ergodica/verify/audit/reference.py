@@ -49,11 +49,10 @@ def reference(target: Any, position: PyTree, temperature: float, key: Array, dra
     gaussian = _gaussian(target, position, temperature, layout, key, draws)
     if gaussian is not None:
         return gaussian
-    truth = target.truth
-    has_draw = truth is not None and truth.draw is not None
-    if has_draw and temperature == 1.0:
-        return _drawn(truth, layout, key, draws)
-    starts = _starts(truth.draw if has_draw else None, position, layout, key)
+    draw = None if target.truth is None else target.truth.draw
+    if draw is not None and temperature == 1.0:
+        return _drawn(target.truth, layout, key, draws)
+    starts = _starts(draw, position, layout, key)
     return _leapfrog(target, layout, starts, temperature, key)
 
 
@@ -94,7 +93,7 @@ def _drawn(truth: Any, layout: Layout, key: Array, draws: int) -> Reference:
 
 
 def _moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and deviation over all draws, with errors from clusters: in units of deviation, and relative for its square."""
+    """Mean and deviation over all draws, with errors from clusters: in units of deviation, relative for its square."""
     mean, root = x.mean((0, 1)), np.sqrt(x.shape[0])
     deviation = x.std((0, 1))
     u = (x - mean) / deviation

@@ -1,5 +1,6 @@
 """What an audit returns: a report with the estimates that its words follow from."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +23,9 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         """As "0.953 (0.948-0.958)": with the digits that the interval leaves."""
         width = self.high - self.low
-        digits = 0 if width >= 20 else 1 if width >= 2 else 2 if width >= 0.02 else 3
+        digits = 0 if width >= 20 else 1 if width >= 2 else 2
+        if 0 < width < 0.02:
+            digits = min(int(-math.log10(width)) + 1, 6)
         between = "-" if self.low >= 0 else " to "
         return f"{self.value:.{digits}f} ({self.low:.{digits}f}{between}{self.high:.{digits}f})"
 
@@ -41,6 +44,10 @@ class StepBias(NamedTuple):
     """Which coordinate that is."""
     relaxation: int
     """Steps after which the position has forgotten where it was."""
+
+    def cells(self) -> tuple[str, ...]:
+        worst = f"{self.worst} {self.coordinate}"
+        return number(self.step_size), str(self.temperature), str(self.variance), worst, f"{self.relaxation:,}"
 
 
 @dataclass(frozen=True)
@@ -66,11 +73,8 @@ class Audit(Report):
     def __str__(self) -> str:
         if not self.bias:
             return super().__str__()
-        head = f"  {'step size':>10}  {'temperature':<22}{'variance / claimed':<22}{'worst coordinate':<32}{'steps to relax':>14}"
-        lines = [super().__str__(), "", head]
-        for row in self.bias:
-            worst = f"{row.worst} {row.coordinate}"
-            lines.append(
-                f"  {number(row.step_size):>10}  {row.temperature!s:<22}{row.variance!s:<22}{worst:<32}{row.relaxation:>14,}"
-            )
-        return "\n".join(lines)
+        head = ("step size", "temperature", "variance / claimed", "worst coordinate", "steps to relax")
+        table = [head, *(row.cells() for row in self.bias)]
+        widths = [max(len(line[k]) for line in table) for k in range(len(head))]
+        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
+        return "\n".join([super().__str__(), "", *(f"  {line}" for line in lines)])

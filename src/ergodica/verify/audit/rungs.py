@@ -10,6 +10,7 @@ BURN_IN = 5  # relaxations before averaging: what is left of a wrong start is un
 LEAST_BURN_IN = 2  # where five would take more than PATIENCE
 PILOT = 8  # relaxations of the first averages, from which the rest is planned
 RUNAWAY = 1e4  # times the claimed variance: chains that go there are as good as non-finite
+ESCAPED = 3.0  # times the claimed variance
 PATIENCE = 8  # the share of the budget that one phase of one step size may take is one in so many
 PER_RELAXATION = 4  # observations
 
@@ -31,8 +32,14 @@ class Rung:
     blocks: int = 0
     total: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """Sums of features over blocks, one row per chain."""
+    squares: list[tuple[int, float]] = field(default_factory=list)
+    """Steps made, and the largest mean square of a coordinate then, in units of the claimed variance."""
     slow: tuple[int, ...] = ()
     """Features that have not forgotten their start."""
+
+    @property
+    def is_settled(self) -> bool:
+        return self.is_finite and self.is_relaxed
 
     @property
     def thin(self) -> int:
@@ -51,13 +58,26 @@ class Rung:
     def averages(self) -> np.ndarray:
         return self.total / self.blocks
 
+    @property
+    def escape(self) -> float | None:
+        """The time at which the mean square passes ESCAPED, by its logarithm; None if it never does."""
+        before = (0, 1.0)
+        for steps, square in self.squares:
+            if not square < ESCAPED:
+                share = np.log(ESCAPED / before[1]) / np.log(square / before[1]) if np.isfinite(square) else 1.0
+                return self.step_size * (before[0] + float(share) * (steps - before[0]))
+            before = (steps, max(square, 0.1))
+        return None
+
     def advance(self, chains: Any, blocks: int, thin: int) -> np.ndarray:
         """blocks * thin more steps; features summed over blocks."""
         self.states, sums = chains.run(self.states, self.word, self.steps, self.step_size, blocks, thin)
         self.steps += blocks * thin
         squares = sums[:, self.square]
-        is_finite = np.isfinite(sums).all() and squares.max() < RUNAWAY * blocks * len(sums)
-        self.is_finite = self.is_finite and bool(is_finite) and bool(squares.mean(0).max() < RUNAWAY * blocks)
+        is_finite = np.isfinite(sums).all()
+        largest = float(squares.mean(0).max()) / blocks
+        self.is_finite = self.is_finite and bool(is_finite) and largest < RUNAWAY
+        self.squares.append((self.steps, largest))
         return sums
 
     def relax(self, chains: Any, at_start: np.ndarray, budget: int) -> None:

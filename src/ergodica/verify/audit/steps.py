@@ -119,7 +119,7 @@ def _reader(read: Callable[[Any], PyTree] | None, has_state: bool) -> Callable[[
     def position_of(state: Any) -> PyTree:
         if not hasattr(state, "position"):
             raise InputError(
-                f"where is the position in this state ({type(state).__name__})? Give read=, as read=lambda state: state[0]"
+                f"where is the position in this state ({type(state).__name__})? Give read=, as read=lambda s: s[0]"
             )
         return state.position
 

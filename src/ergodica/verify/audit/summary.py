@@ -12,7 +12,7 @@ from ergodica.verify.audit.moments import Balance
 from ergodica.verify.audit.noise import Noise
 from ergodica.verify.audit.reference import SETTLED, Reference
 from ergodica.verify.audit.result import FALSE_ALARM, Audit, Estimate, StepBias
-from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.rungs import ESCAPED, Rung
 from ergodica.verify.audit.steps import Step
 from ergodica.verify.audit.tails import any_of
 from ergodica.verify.audit.trials import Trial
@@ -22,6 +22,7 @@ from ergodica.verify.audit.verdict import (
     law_check,
     level,
     noise_check,
+    percent,
     sensitivity,
     temperature_words,
 )
@@ -50,7 +51,13 @@ def title(step: Step, temperature: float) -> str:
 
 def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
     """A step of which the first trials say all that there is to say."""
-    if not trial.is_finite:
+    if trial.escape is not None:
+        words = (
+            f"runs away: by time {trial.escape:.3g} (steps times step size) the variance is {ESCAPED:g} times the "
+            "claimed one, whatever the step size"
+        )
+        check = Check("stays", False, trial.escape, float("inf"), words, 0.0)
+    elif not trial.is_finite:
         words = f"non-finite at every step size tried, down to {trial.step_size:.3g}"
         check = Check("finite", False, trial.step_size, 0.0, words, 0.0)
     elif not trial.moves:
@@ -64,16 +71,17 @@ def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
 
 
 def summary(found: Findings, temperature: float, step_size: float | None) -> Audit:
-    names = coordinate_names(found.step.layout)
+    names, (i, j) = coordinate_names(found.step.layout), found.features.pairs
+    pairs = [(names[a], names[b]) for a, b in zip(np.asarray(i), np.asarray(j), strict=True)]
     tested = laws(found.ladder.three, found.features, found.law, found.expected, found.expected_errors)
     count = len(tested.tests) + (found.balance is not None) + (found.noise is not None)
     alpha = level(count)
     checks = _plain_checks(found, names, step_size)
     if found.balance is not None:
-        checks.append(balance_check(found.balance, names, found.features.pairs, alpha))
+        checks.append(balance_check(found.balance, names, pairs, alpha))
     if found.noise is not None:
         checks.append(noise_check(found.noise, alpha))
-    checks += [law_check(test, names, found.features.pairs, temperature, alpha) for test in tested.tests]
+    checks += [law_check(test, tested, names, pairs, temperature, alpha) for test in tested.tests]
     p_value = _overall(checks, count)
     passed = all(check.passed for check in checks)
     test = tested.tests[0]
@@ -136,7 +144,7 @@ def _row(rung: Rung, found: Findings, tested: Laws, names: list[str], temperatur
 
 
 def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None, str]:
-    """The order of the clearest bias over all step sizes, against the claimed law, or the limit where that is not it."""
+    """The order of the clearest bias: against the claimed law, or against its own limit if that is wrong."""
     top = found.ladder.three[0].step_size
     rungs = [rung for rung in _by_size(found.ladder) if rung.is_relaxed and rung.step_size <= 2 * top]
     if not rungs:
@@ -157,9 +165,8 @@ def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None
     if falling is None:
         if not passed:
             return None, "the order of its bias about its own limit is not clear"
-        top = rungs[0]
         bound = float(np.abs(bias[0, :2]).max() + CLEAR * errors[0, :2].max())
-        return None, f"bias too small to tell an order: below {100 * bound:.2g} % at step size {top.step_size:.3g}"
+        return None, f"bias too small to tell an order: below {percent(bound)} at step size {rungs[0].step_size:.3g}"
     return falling, f"bias falls as step size to the power {falling}"
 
 
@@ -174,8 +181,8 @@ def _notes(
     notes += [check.explanation for name, check in failed.items() if name != "temperature"]
     notes.append(bias_words)
     notes.append(
-        f"would have seen, in 95 of 100 audits: a temperature off by {100 * seen['temperature']:.2g} %, one coordinate's "
-        f"by {100 * seen['coordinate']:.2g} % (the worst by {100 * seen['worst coordinate']:.2g} %)"
+        f"would have seen, in 95 of 100 audits: a temperature off by {percent(seen['temperature'])}, that of one "
+        f"coordinate by {percent(seen['coordinate'])} (of the least known one by {percent(seen['worst coordinate'])})"
     )
     slow = sorted({k for rung in found.ladder.three for k in rung.slow})
     if slow:
@@ -187,7 +194,7 @@ def _notes(
     notes.append(f"held against {found.law.words}; a right sampler is rejected in {FALSE_ALARM:g} of audits")
     if found.law.rhat > SETTLED:
         notes.append(
-            f"the reference has not settled (R-hat {found.law.rhat:.2f}): the verdict on means and variances is not to be trusted"
+            f"the reference has not settled (R-hat {found.law.rhat:.2f}): no verdict on means and variances is safe"
         )
     return notes
 
@@ -207,12 +214,12 @@ def _figures(
         "ladder": [rung.step_size for rung in found.ladder.three],
     }
     if found.balance is not None:
-        part = found.balance
+        part, dim = found.balance, found.step.dim
         figures["one step"] = {
             "step_size": part.step_size,
             "diffusion": part.diffusion, "diffusion_error": part.diffusion_error,
             "drift": part.drift, "drift_error": part.drift_error,
-            "drift_over_noise": 1 - part.residual[: found.step.dim], "drift_over_noise_error": part.error[: found.step.dim],
+            "drift_over_noise": 1 - part.residual[:dim], "drift_over_noise_error": part.error[:dim],
         }  # fmt: skip
     if found.noise is not None:
         figures["noise"] = {"period": found.noise.period, "correlations": found.noise.correlations}

@@ -24,6 +24,8 @@ class Trial(NamedTuple):
     heeds_key: bool = True
     blows_up: float | None = None
     """The smallest step size tried at which chains leave the finite numbers."""
+    escape: float | None = None
+    """The time, steps times step size, at which chains run away whatever the step size."""
 
     @property
     def is_final(self) -> bool:

@@ -14,6 +14,9 @@ from ergodica.verify.audit.result import FALSE_ALARM, Estimate
 from ergodica.verify.audit.tails import DETECTION, any_of, each_of, normal_score, threshold, two_sided
 from ergodica.verify.report import Check
 
+Pairs = list[tuple[str, str]]  # names of the crossed pairs
+
+ALIKE = 4.0  # standard errors within which coordinates count as alike
 NEAR = 0.1  # relative width of an interval that may be called a number by name
 
 
@@ -30,36 +33,44 @@ def level(checks: int) -> float:
     return each_of(FALSE_ALARM, max(checks, 1))
 
 
-def law_check(test: Test, names: list[str], pairs: tuple[np.ndarray, np.ndarray], asked: float, alpha: float) -> Check:
+def law_check(test: Test, laws: Laws, names: list[str], pairs: Pairs, asked: float, alpha: float) -> Check:
     """One test of the stationary law."""
     k = test.worst
     score, bound = float(abs(test.scores[k])), threshold(each_of(alpha, test.count))
-    return Check(test.name, test.p_value >= alpha, score, bound, _law_words(test, k, names, pairs, asked), test.p_value)
+    return Check(
+        test.name, test.p_value >= alpha, score, bound, _law_words(test, k, laws, names, pairs, asked), test.p_value
+    )
 
 
-def _law_words(test: Test, k: int, names: list[str], pairs: tuple[np.ndarray, np.ndarray], asked: float) -> str:
+def _law_words(test: Test, k: int, laws: Laws, names: list[str], pairs: Pairs, asked: float) -> str:
     estimate = Estimate.of(test.limit.value[k], float(np.hypot(test.limit.error[k], test.limit.leftover[k])))
     at = int(test.which[k])
     if test.name == "covariance":
-        i, j = (names[int(index[at])] for index in pairs)
+        i, j = pairs[at]
         return f"{i} and {j} are correlated beyond the claimed law by {estimate}"
     where = names[at]
     if test.name == "temperature":
         return f"samples at temperature {scaled(estimate, asked)}, asked for {asked:g}"
     if test.name == "equipartition":
-        return f"{where} has a temperature of {scaled(estimate, asked, signed=True)} above that of all coordinates"
+        mean = float(laws.tests[0].limit.value[0])
+        own = scaled(Estimate(*(mean + x - test.expected[k] for x in estimate)), asked)
+        return f"{where} has temperature {own}, all coordinates together {asked * mean:.3g}"
     if test.name == "mean":
         return f"the mean of {where} is {estimate} deviations from that of the claimed law"
     ratio = Estimate(*(x - test.expected[k] + 1 for x in estimate))
     return f"the variance of {where}, beyond what its temperature explains, is {ratio} of the claimed one"
 
 
-def scaled(estimate: Estimate, factor: float, signed: bool = False) -> str:
-    text = str(Estimate(*(factor * x for x in estimate)))
-    return f"+{text}" if signed and estimate.value >= 0 else text
+def scaled(estimate: Estimate, factor: float) -> str:
+    return str(Estimate(*(factor * x for x in estimate)))
 
 
-def balance_check(found: Balance, names: list[str], pairs: tuple[np.ndarray, np.ndarray], alpha: float) -> Check:
+def percent(share: float) -> str:
+    """With two digits, and whole numbers above ten."""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:,.0f} %"
+
+
+def balance_check(found: Balance, names: list[str], pairs: Pairs, alpha: float) -> Check:
     """Do drift and noise of one step balance under the claimed law?"""
     scores = balance_scores(found)
     k, count = int(np.argmax(np.abs(scores))), len(scores)
@@ -73,12 +84,16 @@ def balance_scores(found: Balance) -> np.ndarray:
     return normal_score(beyond / found.error, found.clusters)
 
 
-def _balance_words(found: Balance, k: int, names: list[str], pairs: tuple[np.ndarray, np.ndarray]) -> str:
+def _balance_words(found: Balance, k: int, names: list[str], pairs: Pairs) -> str:
     error = float(np.hypot(found.error[k], found.leftover[k]))
+    alone, errors = found.residual[: len(names)], found.error[: len(names)]
+    if 1 < len(names) > k and np.all(np.abs(alone - alone.mean()) < ALIKE * errors):
+        ratio = Estimate.of(1 - alone.mean(), float(errors.max() / np.sqrt(len(names)) + found.leftover[k]))
+        return f"drift is {ratio} of what the noise asks for, alike in every coordinate"
     if k < len(names):
         ratio = Estimate.of(1 - found.residual[k], error)
         return f"drift of {names[k]} is {ratio} of what its noise asks for"
-    i, j = (names[int(index[k - len(names)])] for index in pairs)
+    i, j = pairs[k - len(names)]
     return (
         f"drift and noise between {i} and {j} miss each other by {Estimate.of(found.residual[k], error)} of the noise"
     )
@@ -93,8 +108,8 @@ def noise_check(found: Noise, alpha: float) -> Check:
     else:
         listed = ", ".join(f"{c:.2f}" for c in found.correlations[:6])
         words = (
-            f"noise of consecutive steps is correlated, by the step number ({listed}{', ...' if found.period > 6 else ''}"
-            f"; period {found.period}): a key or a batch used for {found.period} steps"
+            f"noise of consecutive steps is correlated, and by the step number ({listed}"
+            f"{', ...' if found.period > 6 else ''}): a key or a batch used for {found.period} steps"
         )
     passed = found.p_value >= alpha or found.is_redrawn
     return Check("noise", passed, threshold(found.p_value), threshold(alpha), words, found.p_value)
@@ -104,7 +119,7 @@ def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
     """The law that it samples, by its temperature."""
     words = f"it samples at temperature {temperature}, asked for {asked:g}"
     ratio = Estimate(*(x / asked for x in temperature))
-    if dim > 1 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NEAR * dim:
+    if dim > 2 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NEAR * dim:
         words += f": that is {'' if asked == 1 else f'{asked:g} times '}the dimension, {dim}"
     return words
 
@@ -116,10 +131,9 @@ def seen(error: float, leftover: float, bound: float) -> float:
 
 def sensitivity(laws: Laws, found: Balance | None, alpha: float, dim: int) -> dict[str, Any]:
     """Relative errors that would have been seen: of the temperature, and of one coordinate (the median, the worst)."""
-    temperature = laws["temperature"]
-    assert temperature is not None
+    temperature = laws.tests[0]
     result = {"temperature": seen(temperature.error[0], temperature.limit.leftover[0], threshold(alpha))}
-    even = laws["equipartition"] or temperature
+    even = next((test for test in laws.tests if test.name == "equipartition"), temperature)
     bound = threshold(each_of(alpha, even.count))
     alone = np.array([seen(e, r, bound) for e, r in zip(even.error, even.limit.leftover, strict=True)])
     if found is not None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ from ergodica.verify import hypoellipticity
 from ergodica.verify.auxiliaries import check_auxiliaries
 from ergodica.verify.declared import LEFT_BEHIND, check_correction, check_reads, check_structure, left_behind
 from ergodica.verify.faces import check_faces
-from ergodica.verify.points import settle
+from ergodica.verify.points import walk
 from ergodica.verify.precision import widened
 from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import Sde, from_recipe, quick_jit
@@ -56,7 +57,7 @@ def certify(
         recipe, target, position = widened((recipe, target, position))
         target.check(position)
         try:
-            return _Certifier(recipe, target, position, float(temperature), points, jax.random.key(seed)).report()
+            return _Certifier(recipe, target, position, float(temperature), points, seed).report()
         except jax.errors.UnexpectedTracerError:
             title = f"exp(-H/T) at T = {temperature:g}"
             return Report(title, (left_behind(f"a field {LEFT_BEHIND}"),))
@@ -74,12 +75,31 @@ def _check_input(recipe: Any, target: Any, points: int) -> None:
         raise InputError(f"points must be at least 1, got {points}")
 
 
+class _InsidePotential(eqx.Module):
+    """U of a flat position, infinite outside the domain. A module: its data are arguments of what is compiled."""
+
+    target: Any
+    faces: tuple[Array, Array] | None
+    layout: Layout = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, target: Any, position: PyTree) -> "_InsidePotential":
+        return cls(target, None if target.domain is None else bounds(target.domain, position), Layout.of(position))
+
+    def __call__(self, q: Array) -> Array:
+        value = self.target.potential(self.layout.unravel(q))
+        if self.faces is None:
+            return value
+        low, high = self.faces
+        return jnp.where(jnp.all((q > low) & (q < high)), value, jnp.inf)
+
+
 class _Certifier:
     """The checks of one recipe on one target, on shared points."""
 
-    def __init__(self, recipe: Recipe, target: Any, position: PyTree, temperature: float, points: int, key: Array):
-        self.recipe, self.target, self.temperature = recipe, target, temperature
-        self.place_key, self.draw_key, self.probe_key, self.reach_key = jax.random.split(key, 4)
+    def __init__(self, recipe: Recipe, target: Any, position: PyTree, temperature: float, points: int, seed: int):
+        self.recipe, self.target, self.temperature, self.seed = recipe, target, temperature, seed
+        self.draw_key, self.probe_key, self.reach_key = jax.random.split(jax.random.key(seed), 3)
         self.phases = self._phases(jax.tree.map(jnp.asarray, position), points)
 
     def _phases(self, position: PyTree, points: int) -> list[Any]:
@@ -87,24 +107,16 @@ class _Certifier:
         layout = Layout.of(position)
         if layout.size > EXACT_LIMIT:
             points = min(points, 4)
-        faces = None if self.target.domain is None else bounds(self.target.domain, position)
-
-        def potential(q: Array) -> Array:
-            value = self.target.potential(layout.unravel(q))
-            return value if faces is None else jnp.where(jnp.all((q > faces[0]) & (q < faces[1])), value, jnp.inf)
-
         rows = self.target.size or 1
         steps = int(np.clip(4e6 / rows, 20, 400))  # with many rows each step is a pass over the data
-        starts = jnp.tile(layout.ravel(position)[None, :], (points, 1))
+        starts = np.tile(np.asarray(layout.ravel(position)), (points, 1))
+        places, _ = walk(_InsidePotential.of(self.target, position), starts, self.seed, steps, self.temperature)
 
-        def draw(starts: Array, place_key: Array, draw_key: Array) -> Any:
-            places = settle(potential, starts, place_key, steps, self.temperature)
-            keys = jax.random.split(draw_key, points)
-            auxiliaries = jax.vmap(lambda q, k: self.recipe.draw_auxiliaries(layout.unravel(q), k, self.temperature))
-            return auxiliaries(places, keys)
+        def complete(q: Array, key: Array) -> Any:
+            return self.recipe.draw_auxiliaries(layout.unravel(q), key, self.temperature)
 
-        compiled = quick_jit if layout.size <= EXACT_LIMIT and rows <= 1000 else jax.jit
-        phases = jax.tree.map(np.asarray, compiled(draw)(starts, self.place_key, self.draw_key))
+        drawn = quick_jit(jax.vmap(complete))(jnp.asarray(places), jax.random.split(self.draw_key, points))
+        phases = jax.tree.map(np.asarray, drawn)
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
 
     def report(self) -> Report:
@@ -168,8 +180,7 @@ def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[li
             f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {hypoellipticity.LIMIT}."
         ]
     is_bare = not recipe.diffusion
-    noise = _resampled(recipe, sde) if is_bare else None
-    found = hypoellipticity.reach(sde, places, key, noise)
+    found = hypoellipticity.reach(sde, places, key, is_resampled=is_bare)
     notes = [SMOOTH_IS_NOT_ERGODIC] if found.depth > 1 else []
     if is_bare:
         notes.append(
@@ -184,9 +195,3 @@ def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[li
             f"{sde.name(found.missed or 0)}: it is not moved by noise, so its law depends on the start"
         )
     return [Check(name, found.is_full, found.rank, found.dim, words)], notes
-
-
-def _resampled(recipe: Recipe, sde: Sde) -> Any:
-    """The directions that momentum resampling makes random: every auxiliary slot."""
-    size = sde.slots[0]
-    return lambda z: jnp.diag(jnp.where(jnp.arange(sde.dim) < size, 0.0, 1.0).astype(z.dtype))

@@ -11,7 +11,7 @@ beside it (docs/paper/errata.md has its signs and limits). F comes from automati
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +23,12 @@ from ergodica.verify.conditions import integrable, stationary
 from ergodica.verify.construction import Flow, anchored, closed_form, fourier, interpolant
 from ergodica.verify.extent import bulk_points, holding
 from ergodica.verify.grid import Box, check_memory, in_words
-from ergodica.verify.hand_written import hand_written
+from ergodica.verify.hand_written import HandWritten, Values, hand_written
 from ergodica.verify.laying import laid_flow
 from ergodica.verify.rebuilt import CurlAt, RebuiltCurl
 from ergodica.verify.report import Check, Report
-from ergodica.verify.terms import quick_filter_jit
+from ergodica.verify.sde import quick_filter_jit
+from ergodica.verify.waiting import waiting
 
 METHODS: dict[str, Callable[[Flow], list[np.ndarray]]] = {"fourier": fourier, "closed form": closed_form}
 
@@ -77,34 +78,54 @@ def rebuild_curl(
     given = None if box is None else checked_box(box)
     process = hand_written(drift, diffusion, hamiltonian, None if given is None else len(given))
     check_request(resolution, method, process.dim)
+    title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
+    with waiting("rebuilding the curl") as tell:
+        bulk = looked_at(process, seed)
+        tell(0.1)
+        conditions = (stationary(process, bulk.points), integrable(process, bulk.box, bulk.lowest, seed))
+        if not all(check.passed for check in conditions):
+            raise NoCurlError(Report(title, conditions))
+        flow = laid_flow(process, given, resolution, bulk.lowest, lambda share: tell(0.3 + 0.4 * share))
+        curls = [anchored(flow, modes) for modes in METHODS[method](flow)]
+        box = given or flow.grid.box
+        curl = CurlAt(interpolant(flow.grid, curls), hamiltonian, bulk.lowest, box)
+        tell(0.8)
+        error = drift_error(curl, bulk)
+        largest = max(largest_in_bulk(flow, values) for values in curls)
+        checks = (*conditions, drift_check(error, len(bulk.points)))
+        if process.dim == 2:
+            checks += (agreement(flow, max(largest, float(np.abs(bulk.values.diffusion).max()))),)
+    limits = limiting(flow, curls, bulk.size)
+    figures = {"error": error, "largest": largest, "limits": limits, "method": method, "resolution": resolution}
+    figures |= {"box": box, "grid": flow.grid.box, "bulk": bulk.box}
+    report = Report(title, checks, notes(process.dim, largest, error, limits), figures)
+    return RebuiltCurl(report, curl, box, bulk.box, resolution, method, error, largest)
+
+
+class Bulk(NamedTuple):
+    """Where the density is above BULK of its maximum: a box around it, min H, points in it and what was seen there."""
+
+    box: Box
+    lowest: float
+    points: np.ndarray
+    values: Values
+
+    @property
+    def size(self) -> float:
+        """The root mean square of |f|; 1 for a drift that vanishes."""
+        return float(np.sqrt(np.square(self.values.drift).sum(axis=1).mean())) or 1.0
+
+
+def looked_at(process: HandWritten, seed: int) -> Bulk:
+    """The bulk of exp(-H); refuses values there that are not those of an SDE."""
     found = holding(process.energies, process.dim, -np.log(BULK))
     if found is None:
         raise InputError("hamiltonian is not that of a law: exp(-H) is finite nowhere, or does not fall off")
-    bulk, lowest = found
-    points = bulk_points(process.energies, bulk, lowest - np.log(BULK), POINTS, seed)
+    box, lowest = found
+    points = bulk_points(process.energies, box, lowest - np.log(BULK), POINTS, seed)
     if len(points) < 64:
-        raise InputError(f"exp(-H) fills almost nothing of {in_words(bulk)}, where it lives: too thin for a grid")
-    values = process.check(points)
-    title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
-    conditions = (stationary(process, points), integrable(process, bulk, lowest, seed))
-    if not all(check.passed for check in conditions):
-        raise NoCurlError(Report(title, conditions))
-
-    flow = laid_flow(process, given, resolution, lowest)
-    curls = [anchored(flow, modes) for modes in METHODS[method](flow)]
-    where = given or flow.grid.box
-    curl = CurlAt(interpolant(flow.grid, curls), hamiltonian, lowest, where)
-    size = float(np.sqrt(np.square(values.drift).sum(axis=1).mean()))
-    error = drift_error(curl, points, values.current) / (size or 1.0)
-    largest = max(largest_in_bulk(flow, values) for values in curls)
-    checks = (*conditions, drift_check(error, len(points)))
-    if process.dim == 2:
-        checks += (agreement(flow, max(largest, float(np.abs(values.diffusion).max()))),)
-    limits = limiting(flow, curls, size)
-    figures = {"error": error, "largest": largest, "limits": limits, "method": method, "resolution": resolution}
-    figures |= {"box": where, "grid": flow.grid.box, "bulk": bulk}
-    report = Report(title, checks, notes(process.dim, largest, error, limits), figures)
-    return RebuiltCurl(report, curl, where, bulk, resolution, method, error, largest)
+        raise InputError(f"exp(-H) fills almost nothing of {in_words(box)}, where it lives: too thin for a grid")
+    return Bulk(box, lowest, points, process.check(points))
 
 
 def checked_box(box: Sequence[tuple[float, float]]) -> Box:
@@ -129,16 +150,16 @@ def check_request(resolution: int, method: str, dim: int) -> None:
     check_memory(resolution, dim)
 
 
-def drift_error(curl: CurlAt, points: np.ndarray, currents: np.ndarray) -> float:
-    """The largest error of the drift at points off the grid.
+def drift_error(curl: CurlAt, bulk: Bulk) -> float:
+    """The largest error of the drift over its size, at points off the grid.
 
     The drift through (D, Q) is -(D + Q) grad H + div D + div Q; its share of D is that of f, c = f + D grad H - div D.
     """
     low, high = curl.sides
-    inside = ((low <= points) & (points <= high)).all(axis=1)
+    inside = ((low <= bulk.points) & (bulk.points <= high)).all(axis=1)
     with jax.enable_x64(True):
-        rebuilt = np.asarray(_curl_share(curl, jnp.asarray(points[inside], jnp.float64)))
-    return float(np.sqrt(np.square(rebuilt - currents[inside]).sum(axis=1)).max())
+        rebuilt = np.asarray(_curl_share(curl, jnp.asarray(bulk.points[inside], jnp.float64)))
+    return float(np.sqrt(np.square(rebuilt - bulk.values.current[inside]).sum(axis=1)).max()) / bulk.size
 
 
 # The curl is an argument: compiled in, the table of its spline would take a second more.
@@ -179,7 +200,7 @@ def largest_in_bulk(flow: Flow, curl: np.ndarray) -> float:
 
 def limiting(flow: Flow, curls: list[np.ndarray], size: float) -> dict[str, float]:
     """What the box, the grid and rounding could each add to the drift at the rim of the bulk, over its size."""
-    rim = BULK * (size or 1.0)
+    rim = BULK * size
     steepest = max(float(np.abs(values).max()) for values in curls) * np.pi / flow.grid.spacing.min()
     rounding = float(np.finfo(float).eps * (1 + steepest / rim))
     return {"box too small": flow.edge / rim, "grid too coarse": flow.tail / rim, "rounding": rounding}

@@ -12,7 +12,7 @@ import numpy as np
 from ergodica.verify.grid import Grid
 from ergodica.verify.hand_written import CHUNK, HandWritten
 from ergodica.verify.spline import Spline, coefficients, refined
-from ergodica.verify.waiting import waiting
+from ergodica.verify.waiting import Tell
 
 OUTER = 0.8  # modes with a wavenumber above this share of the highest are the tail of the spectrum
 # By dimension: degree of the spline, and its nodes for each grid point and axis up to so many nodes a side. Measured:
@@ -51,10 +51,10 @@ class Flow:
         return max(float(2 * np.abs(component[outer]).sum()) for component in self.modes) / self.grid.size
 
 
-def flow_on(grid: Grid, process: HandWritten, lowest: float) -> Flow:
-    """The current on the grid, chunk by chunk."""
+def flow_on(grid: Grid, process: HandWritten, lowest: float, tell: Tell) -> Flow:
+    """The current on the grid, chunk by chunk; `tell` is told the share that is done."""
     density, current = np.empty(grid.size), np.empty((grid.dim, grid.size))
-    for start in waiting(range(0, grid.size, CHUNK), "evaluating the current"):
+    for start in range(0, grid.size, CHUNK):
         points = grid.points(start, start + CHUNK)
         values = process.values(points)
         if not values.are_finite:
@@ -62,6 +62,7 @@ def flow_on(grid: Grid, process: HandWritten, lowest: float) -> Flow:
         part = slice(start, start + len(points))
         density[part] = np.exp(lowest - values.energy)
         current[:, part] = values.current.T * density[part]
+        tell((start + len(points)) / grid.size)
     return Flow(grid, density.reshape(grid.shape), current.reshape((grid.dim, *grid.shape)))
 
 

@@ -17,7 +17,7 @@ from ergodica.phase import Point
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.report import Check
-from ergodica.verify.sde import coordinate_names, quick_jit
+from ergodica.verify.sde import coordinate_names, quick_filter_jit
 from ergodica.verify.stationarity import rounding
 
 READS = "fields read the phase"
@@ -41,6 +41,14 @@ def worst_points(recipe: Recipe, target: Any, phases: list[Any], temperature: fl
     All points are looked at together, compiled; one by one would take seconds.
     """
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *phases)
+    scores = _scores(recipe, target, stacked, temperature)
+    picks = {0, *(int(np.argmin(np.nan_to_num(np.asarray(score), nan=-np.inf))) for score in scores.values())}
+    return [recipe.point_at(target, phases[i], temperature) for i in sorted(picks)]
+
+
+@quick_filter_jit
+def _scores(recipe: Recipe, target: Any, phases: Any, temperature: float) -> dict[str, Array]:
+    """For each of the phases, numbers that are small where it is worth a look."""
 
     def look(phase: Any) -> dict[str, Array]:
         scores = {"potential": target.potential(phase.position)}
@@ -52,9 +60,7 @@ def worst_points(recipe: Recipe, target: Any, phases: list[Any], temperature: fl
             scores[what] = _defect(entries, is_square, what.startswith("diffusion"))
         return scores
 
-    scores = quick_jit(jax.vmap(look))(stacked)
-    picks = {0, *(int(np.argmin(np.nan_to_num(np.asarray(score), nan=-np.inf))) for score in scores.values())}
-    return [recipe.point_at(target, phases[i], temperature) for i in sorted(picks)]
+    return jax.vmap(look)(phases)
 
 
 def _defect(entries: Any, is_square: bool, is_diffusion: bool) -> Array:
@@ -139,6 +145,21 @@ def captured(function: Callable, depth: int = 3) -> Iterator[tuple[str, Any]]:
 def check_correction(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
     """Gamma, as the fields give it, against sum_j d/dz_j (D_ij + Q_ij) of the dense matrices."""
     layout = Layout.of(phases[0])
+    places = jnp.stack([layout.ravel(phase) for phase in phases])
+    gaps, scale = (np.asarray(x) for x in _gaps(recipe, target, places, layout, temperature))
+    relative = gaps / np.maximum(scale, np.finfo(float).tiny)[:, None]
+    figure, tolerance = float(np.max(relative)), rounding(np.float64)
+    if figure <= tolerance:
+        return Check("correction", True, figure, tolerance, "Gamma equals the divergence of the dense D + Q")
+    point, i = np.unravel_index(np.argmax(relative), relative.shape)
+    name = coordinate_names(phases[0])[i]
+    words = f"Gamma of {name} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
+    return Check("correction", False, figure, tolerance, words)
+
+
+@quick_filter_jit
+def _gaps(recipe: Recipe, target: Any, places: Array, layout: Layout, temperature: float) -> tuple[Array, Array]:
+    """|Gamma - div(D + Q)|, and the size of what adds up to it, at flat phases."""
 
     def both(z: Array) -> Array:
         d, q = recipe.matrices(target, layout.unravel(z), temperature)
@@ -149,13 +170,4 @@ def check_correction(recipe: Recipe, target: Any, phases: list[Any], temperature
         given = layout.ravel(recipe.correction(target, layout.unravel(z), temperature=temperature))
         return jnp.abs(given - jnp.sum(turned, axis=1)), jnp.max(jnp.sum(jnp.abs(turned), axis=1))
 
-    places = jnp.stack([layout.ravel(phase) for phase in phases])
-    gaps, scale = (np.asarray(x) for x in quick_jit(lambda z: jax.lax.map(gap, z))(places))
-    relative = gaps / np.maximum(scale, np.finfo(float).tiny)[:, None]
-    figure, tolerance = float(np.max(relative)), rounding(np.float64)
-    if figure <= tolerance:
-        return Check("correction", True, figure, tolerance, "Gamma equals the divergence of the dense D + Q")
-    point, i = np.unravel_index(np.argmax(relative), relative.shape)
-    name = coordinate_names(phases[0])[i]
-    words = f"Gamma of {name} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
-    return Check("correction", False, figure, tolerance, words)
+    return jax.lax.map(gap, places)

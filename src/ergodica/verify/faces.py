@@ -6,7 +6,6 @@ that leaves with r comes back with the reflected r', so what must vanish is c_i(
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -17,7 +16,7 @@ from ergodica.operators import is_entrywise
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.report import Check
-from ergodica.verify.sde import Sde, quick_jit
+from ergodica.verify.sde import Sde, quick_filter_jit
 
 FACES = 16
 # Looked at from just inside, where the potential is finite; a flow that vanishes at the face is of this order there.
@@ -36,7 +35,6 @@ def check_faces(recipe: Recipe, target: Any, sde: Sde, phases: list[Any], temper
     faces = _faces(target, phases[0])
     if not faces:
         return Check(name, True, 0.0, 0.0, "the domain has no face")
-    flux = quick_jit(lambda z, turned: _flux(sde, z, turned))
     largest, where = 0.0, faces[0]
     for phase in phases:
         for i, place in faces:
@@ -45,7 +43,7 @@ def check_faces(recipe: Recipe, target: Any, sde: Sde, phases: list[Any], temper
             weight = np.exp(
                 min(0.0, float(sde.hamiltonian(Layout.of(phase).ravel(phase)) - sde.hamiltonian(z)) / temperature)
             )
-            net, scale = (float(value[i]) for value in flux(z, turned))
+            net, scale = (float(value[i]) for value in _flux(sde, z, turned))
             share = weight * abs(net) / scale if scale > 0 else 0.0
             if not share <= largest:
                 largest, where = share, (i, place)
@@ -86,7 +84,8 @@ def _at_face(recipe: Recipe, target: Any, phase: Any, i: int, place: float, temp
     return layout.ravel(moved), layout.ravel(moved._replace(**{name: momentum.unravel(back)}))
 
 
+@quick_filter_jit
 def _flux(sde: Sde, z: Array, turned: Array) -> tuple[Array, Array]:
     """c(z) + c(turned), and the size of what cancels in it, for every coordinate."""
     both = jnp.stack([sde.parts(z), sde.parts(turned)])
-    return jnp.sum(both, axis=(0, 1)), jnp.sum(jnp.abs(both), axis=(0, 1)) + 1e-12 * jax.numpy.max(jnp.abs(both))
+    return jnp.sum(both, axis=(0, 1)), jnp.sum(jnp.abs(both), axis=(0, 1)) + 1e-12 * jnp.max(jnp.abs(both))

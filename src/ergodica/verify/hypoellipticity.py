@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.sde import Sde, quick_jit
+from ergodica.verify.sde import Sde, quick_filter_jit
 
 DEPTH = 4
 LIMIT = 300  # numbers
@@ -41,24 +42,23 @@ class Reach(NamedTuple):
         return self.rank == self.dim
 
 
-def reach(sde: Sde, points: Array, key: Array, noise: Callable[[Array], Array] | None = None) -> Reach:
+def reach(sde: Sde, points: Array, key: Array, is_resampled: bool = False) -> Reach:
     """The rank of the brackets at points (n, dim), to depth 4, stopping at the depth where it is full.
 
     Brackets are multilinear, so brackets of random combinations of the fields span, almost surely, what all brackets
     of that depth span.
 
     Args:
-        noise: z -> matrix whose columns are the noise's directions; by default D(z).
+        is_resampled: the auxiliary slots are drawn anew from time to time, which counts as noise in each of them.
     """
-    columns = noise or sde.diffusion
-    found = _unit(np.swapaxes(np.asarray(quick_jit(jax.vmap(columns))(points)), 1, 2))
+    found = _unit(np.swapaxes(np.asarray(_columns(sde, points, is_resampled)), 1, 2))
     ranks = [_rank(vectors) for vectors in found]
     if min(ranks) == sde.dim or max(ranks) == 0:  # brackets of nothing are nothing
         return Reach(min(ranks), sde.dim, 1, None if min(ranks) else 0)
     for depth in range(2, DEPTH + 1):
         letters = jax.random.normal(jax.random.fold_in(key, depth), (2 * sde.dim + 4, depth, sde.dim + 1), points.dtype)
-        words = _bracket_words(sde, columns, depth)
-        found = np.concatenate([found, _unit(np.asarray(words(points, letters)))], axis=1)
+        words = _bracket_words(sde, points, letters, is_resampled)
+        found = np.concatenate([found, _unit(np.asarray(words))], axis=1)
         ranks = [_rank(vectors) for vectors in found]
         if min(ranks) == sde.dim:
             return Reach(sde.dim, sde.dim, depth, None)
@@ -66,8 +66,24 @@ def reach(sde: Sde, points: Array, key: Array, noise: Callable[[Array], Array] |
     return Reach(ranks[worst], sde.dim, DEPTH, _least_reached(found[worst], ranks[worst]))
 
 
-def _bracket_words(sde: Sde, columns: Callable, depth: int) -> Callable:
-    """(points, coefficients) -> [x_1, [x_2, ... [x_(k-1), s_k]]]: every x mixes drift and noise, s is noise alone."""
+def noise_at(sde: Sde, z: Array, is_resampled: bool) -> Array:
+    """The matrix whose columns are the directions of the noise."""
+    if not is_resampled:
+        return sde.diffusion(z)
+    return jnp.diag(jnp.asarray(np.arange(sde.dim) >= sde.slots[0], z.dtype))
+
+
+@quick_filter_jit
+def _columns(sde: Sde, points: Array, is_resampled: bool) -> Array:
+    return jax.vmap(lambda z: noise_at(sde, z, is_resampled))(points)
+
+
+@quick_filter_jit
+def _bracket_words(sde: Sde, points: Array, coefficients: Array, is_resampled: bool) -> Array:
+    """[x_1, [x_2, ... [x_(k-1), s_k]]] at points: every x mixes drift and noise, s is noise alone."""
+
+    def columns(z):
+        return noise_at(sde, z, is_resampled)
 
     def noise(coefficients):
         return lambda z: columns(z) @ coefficients[1:]
@@ -77,11 +93,11 @@ def _bracket_words(sde: Sde, columns: Callable, depth: int) -> Callable:
 
     def word(z, letters):
         field = noise(letters[-1])
-        for k in range(depth - 2, -1, -1):
-            field = bracket(mixed(letters[k]), field)
+        for letter in letters[-2::-1]:
+            field = bracket(mixed(letter), field)
         return field(z)
 
-    return quick_jit(jax.vmap(jax.vmap(word, in_axes=(None, 0)), in_axes=(0, None)))
+    return jax.vmap(jax.vmap(word, in_axes=(None, 0)), in_axes=(0, None))(points, coefficients)
 
 
 def bracket(u: Callable, v: Callable) -> Callable:

@@ -7,6 +7,7 @@ from ergodica.verify.construction import Flow, flow_on
 from ergodica.verify.extent import holding, mass_outside
 from ergodica.verify.grid import Box, Grid, in_words
 from ergodica.verify.hand_written import HandWritten
+from ergodica.verify.waiting import Tell
 
 # Shares of the maximum to which exp(-H) falls at the faces, from the widest box down. What F leaves at the faces, and
 # what it holds in its highest modes, both come back in Q p; a narrower box is tried while the second is the larger.
@@ -15,14 +16,14 @@ ENOUGH = {2: 1e-13, 3: 3e-6}  # of the largest F: below it a narrower box is not
 CUT = 1e-5  # share of the mass that a given box may leave outside
 
 
-def laid_flow(process: HandWritten, given: Box | None, resolution: int, lowest: float) -> Flow:
-    """The current on the grid that loses least of it."""
+def laid_flow(process: HandWritten, given: Box | None, resolution: int, lowest: float, tell: Tell) -> Flow:
+    """The current on the grid that loses least of it; `tell` is told the share that is done."""
     boxes = laid_boxes(process, given)
-    best = flow_on(Grid(boxes[0], resolution), process, lowest)
+    best = flow_on(Grid(boxes[0], resolution), process, lowest, tell)
     for box in boxes[1:]:
         if best.tail <= max(best.edge, ENOUGH[process.dim] * best.largest):
             break
-        other = flow_on(Grid(box, resolution), process, lowest)
+        other = flow_on(Grid(box, resolution), process, lowest, tell)
         if other.edge + other.tail < best.edge + best.tail:
             best = other
     return best

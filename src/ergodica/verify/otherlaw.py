@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.verify.repairs import nearness
-from ergodica.verify.terms import Functions, Terms, quick_filter_jit
+from ergodica.verify.sde import quick_filter_jit
+from ergodica.verify.terms import Functions, Terms
 
 STARTS = (1.0, 0.5, 2.0, 0.2, 5.0)  # factors of H / T to set out from
 STEPS = 40

@@ -3,10 +3,11 @@
 dz = f(z) dt + sqrt(2 T D(z)) dW,  claimed to leave exp(-H/T) invariant
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,27 +26,49 @@ def quick_jit(function: Callable) -> Callable:
     return jax.jit(function, compiler_options=QUICK)
 
 
-@dataclass(frozen=True)
-class Sde:
+def quick_filter_jit(function: Callable) -> Callable:
+    """`quick_jit` of a function of functions; those that differ in numbers only (Partial, modules) share it."""
+    return eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]
+
+
+class Sde(eqx.Module):
     """f, D, H as functions of one flat vector. D is given by what it does, so that no d x d matrix is needed.
 
-    Args:
-        drift: f(z). `key`: for a recipe above fields.EXACT_LIMIT numbers, whose correction takes a random probe.
-        diffuse: (z, v) -> D(z) v.
-        spread: z -> div D, (div D)_i = sum_j d/dz_j D_ij(z); with a key an unbiased probe of it, one derivative.
-        hamiltonian: H(z).
-        slots: how many numbers each slot of the phase has; one slot for a hand-written SDE.
-        names: of the coordinates, for words.
+    A module, handed to what is compiled as an argument: data that are closed over would be folded into the program.
     """
 
-    dim: int
-    drift: Callable[..., Array]
-    diffuse: Callable[[Array, Array], Array]
-    spread: Callable[..., Array]
-    hamiltonian: Callable[[Array], Array]
     temperature: float
-    slots: tuple[int, ...]
-    names: tuple[str, ...] = ()
+    slots: tuple[int, ...] = eqx.field(static=True)  # how many numbers each slot has; one slot if hand-written
+    names: tuple[str, ...] = eqx.field(static=True)  # of the coordinates, for words; empty where there are too many
+
+    @abstractmethod
+    def drift(self, z: Array, key: Array | None = None) -> Array:
+        """f(z). `key`: for a recipe above fields.EXACT_LIMIT numbers, whose correction takes a random probe."""
+
+    @abstractmethod
+    def diffuse(self, z: Array, v: Array) -> Array:
+        """D(z) v."""
+
+    @abstractmethod
+    def hamiltonian(self, z: Array) -> Array:
+        """H(z)."""
+
+    @property
+    def dim(self) -> int:
+        return sum(self.slots)
+
+    def spread(self, z: Array, key: Array | None = None) -> Array:
+        """div D, (div D)_i = sum_j d/dz_j D_ij(z); with a key an unbiased probe of it, one derivative.
+
+        From D alone, not by the fields' own divergence: a Gamma that is wrong in the drift must not cancel here.
+        """
+
+        def along(v: Array) -> Array:
+            return jax.jvp(lambda point: self.diffuse(point, v), (z,), (v,))[1]
+
+        if key is None:
+            return jnp.sum(jax.vmap(along)(jnp.eye(self.dim, dtype=z.dtype)), axis=0)
+        return along(jax.random.rademacher(jax.random.fold_in(key, 1), z.shape, z.dtype))
 
     def diffusion(self, z: Array) -> Array:
         """D(z) as a matrix."""
@@ -67,61 +90,64 @@ class Sde:
         return self.names[i] if self.names else f"z[{i}]"
 
 
+class HandWrittenSde(Sde):
+    """The SDE of functions of one vector; D(z) is a matrix."""
+
+    drift_fn: Callable[[Array], Array]
+    diffusion_fn: Callable[[Array], Array]
+    hamiltonian_fn: Callable[[Array], Array]
+
+    def drift(self, z, key=None):
+        return self.drift_fn(z)
+
+    def diffuse(self, z, v):
+        return self.diffusion_fn(z) @ v
+
+    def hamiltonian(self, z):
+        return self.hamiltonian_fn(z)
+
+
+class RecipeSde(Sde):
+    """The SDE of a recipe on a target, on its phases made flat."""
+
+    recipe: Recipe
+    target: Any
+    layout: Layout = eqx.field(static=True)
+
+    def drift(self, z, key=None):
+        at = self.layout.unravel(z)
+        potential, gradient = self.target.evaluate(at.position, None)
+        evaluations = (Evaluation(gradient, potential, gradient),)
+        moves = self.recipe.moves(at, evaluations, self.temperature, 1.0, key)
+        return self.layout.ravel(_filled(at, {slot: value.value() for slot, value in moves.items()}))
+
+    def diffuse(self, z, v):
+        operators = self.recipe.diffusion_at(
+            self.recipe.point_at(self.target, self.layout.unravel(z), self.temperature)
+        )
+        vectors = self.layout.unravel(v)
+        applied = {slot: operator.apply(getattr(vectors, slot)) for slot, operator in operators.items()}
+        return self.layout.ravel(_filled(vectors, applied))
+
+    def hamiltonian(self, z):
+        return self.recipe.hamiltonian(self.target, self.layout.unravel(z), temperature=self.temperature)
+
+
 def from_functions(
     drift: Callable, diffusion: Callable, hamiltonian: Callable, dim: int, temperature: float = 1.0
 ) -> Sde:
-    """The SDE of hand-written functions of one vector; D(z) is a matrix."""
-    return Sde(
-        dim,
-        drift=lambda z, key=None: drift(z),
-        diffuse=lambda z, v: diffusion(z) @ v,
-        spread=lambda z, key=None: jnp.einsum("ijj->i", jax.jacfwd(diffusion)(z)),
-        hamiltonian=hamiltonian,
-        temperature=temperature,
-        slots=(dim,),
-    )
+    return HandWrittenSde(temperature, (dim,), (), drift, diffusion, hamiltonian)
 
 
 def from_recipe(recipe: Recipe, target: Any, phase: Any, temperature: float = 1.0) -> Sde:
-    """The SDE of a recipe, on phases like `phase` made flat."""
-    layout = Layout.of(phase)
-
-    def drift(z, key=None):
-        at = layout.unravel(z)
-        potential, gradient = target.evaluate(at.position, None)
-        moves = recipe.moves(at, (Evaluation(gradient, potential, gradient),), temperature, 1.0, key)
-        return layout.ravel(_filled(at, moves))
-
-    def diffuse(z, v):
-        operators = recipe.diffusion_at(recipe.point_at(target, layout.unravel(z), temperature))
-        vectors = layout.unravel(v)._asdict()
-        applied = {slot: operator.apply(vectors[slot]) for slot, operator in operators.items()}
-        return layout.ravel(jax.tree.map(jnp.zeros_like, layout.unravel(v))._replace(**applied))
-
-    def spread(z, key=None):
-        # From D alone, not by the fields' own divergence: a Gamma that is wrong in the drift must not cancel here.
-        def along(v):
-            return jax.jvp(lambda point: diffuse(point, v), (z,), (v,))[1]
-
-        if key is None:
-            return jnp.sum(jax.vmap(along)(jnp.eye(layout.size, dtype=z.dtype)), axis=0)
-        return along(jax.random.rademacher(jax.random.fold_in(key, 1), z.shape, z.dtype))
-
-    return Sde(
-        layout.size,
-        drift,
-        diffuse,
-        spread,
-        hamiltonian=lambda z: recipe.hamiltonian(target, layout.unravel(z), temperature=temperature),
-        temperature=temperature,
-        slots=tuple(Layout.of(slot).size for slot in phase),
-        names=coordinate_names(phase),
-    )
+    """`phase`: an example of the phases."""
+    slots = tuple(Layout.of(slot).size for slot in phase)
+    return RecipeSde(temperature, slots, coordinate_names(phase), recipe, target, Layout.of(phase))
 
 
 def _filled(phase: Any, slots: dict[str, Any]) -> Any:
-    """Combinations by slot as a phase, zero elsewhere."""
-    return jax.tree.map(jnp.zeros_like, phase)._replace(**{slot: value.value() for slot, value in slots.items()})
+    """These slots as a phase, zero elsewhere."""
+    return jax.tree.map(jnp.zeros_like, phase)._replace(**slots)
 
 
 def coordinate_names(phase: Any, limit: int = 1000) -> tuple[str, ...]:

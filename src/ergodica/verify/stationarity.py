@@ -8,12 +8,13 @@ With the current c = f + D grad H - T div D (sde.py), p = exp(-H/T) is invariant
 from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.sde import Sde, quick_jit
+from ergodica.verify.sde import Sde, quick_filter_jit
 
 EXACT_LIMIT = 300  # numbers up to which the divergence is a sum of `dim` derivatives
 PROBES = 100
@@ -69,11 +70,11 @@ class Probed(NamedTuple):
 
 def exact_residual(sde: Sde, points: Array) -> Residual:
     """The residual at points (n, dim)."""
-    values = _exact(sde)(points)
-    return Residual(*(np.asarray(value) for value in values))
+    return Residual(*(np.asarray(value) for value in _exact(sde, points)))
 
 
-def _exact(sde: Sde):
+@quick_filter_jit
+def _exact(sde: Sde, points: Array) -> tuple[Array, Array, Array]:
     def at(z):
         slope = jax.grad(sde.hamiltonian)(z) / sde.temperature
         parts = sde.parts(z)
@@ -83,7 +84,7 @@ def _exact(sde: Sde):
         scale = jnp.sum(jnp.abs(flows) + jnp.abs(spreads))
         return residual, scale, jnp.sqrt(jnp.sum((flows[0] - spreads[0]) ** 2))
 
-    return quick_jit(jax.vmap(at))
+    return jax.vmap(at)(points)
 
 
 def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -> Probed:
@@ -91,29 +92,36 @@ def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -
 
     One slot is probed at a time: the blocks of dc/dz between slots, the largest of a Hamiltonian flow, add no noise.
     """
-    masks = np.repeat(np.eye(len(sde.slots)), sde.slots, axis=1).astype(points.dtype)
-
     patterns = jax.random.rademacher(jax.random.fold_in(key, len(points)), (PATTERNS, sde.dim), points.dtype)
 
-    def at(z, key):
-        sign_key, gamma_key = jax.random.split(key)
-        signs = jax.random.rademacher(sign_key, z.shape, z.dtype)
-        slope = jax.grad(sde.hamiltonian)(z) / sde.temperature
-        parts, push = jax.linearize(partial(sde.parts, key=gamma_key), z)
-        turned = sum(push(mask * signs) * (mask * signs)[None, :] for mask in masks)
-        shares = parts * slope[None, :] - turned
-        return jnp.sum(shares), patterns @ shares[0]
-
-    each = jax.jit(lambda z, keys: jax.lax.map(lambda k: at(z, k), keys))
     rows = []
     for n, z in enumerate(points):
-        values, drifts = (np.asarray(x) for x in each(z, jax.random.split(jax.random.fold_in(key, n), probes)))
+        values, drifts = (
+            np.asarray(x) for x in _probes(sde, patterns, z, jax.random.split(jax.random.fold_in(key, n), probes))
+        )
         # where nothing is random (a diagonal Jacobian) the spread is rounding, which is no standard error
         per_drift = np.sqrt(np.mean(drifts.mean(axis=0) ** 2))
         floor = rounding(values.dtype) * per_drift
         rows.append((values.mean(), max(values.std(ddof=1) / np.sqrt(probes), floor), per_drift))
     value, error, per_drift = (np.array(column) for column in zip(*rows, strict=True))
     return Probed(value, error, per_drift, probes)
+
+
+@eqx.filter_jit
+def _probes(sde: Sde, patterns: Array, z: Array, keys: Array) -> tuple[Array, Array]:
+    """For each key, the residual by one probe, and what drift errors with these patterns of signs leave."""
+    masks = np.repeat(np.eye(len(sde.slots)), sde.slots, axis=1).astype(z.dtype)
+    slope = jax.grad(sde.hamiltonian)(z) / sde.temperature
+
+    def at(key):
+        sign_key, gamma_key = jax.random.split(key)
+        signs = jax.random.rademacher(sign_key, z.shape, z.dtype)
+        parts, push = jax.linearize(partial(sde.parts, key=gamma_key), z)
+        turned = sum(push(mask * signs) * (mask * signs)[None, :] for mask in masks)
+        shares = parts * slope[None, :] - turned
+        return jnp.sum(shares), patterns @ shares[0]
+
+    return jax.lax.map(at, keys)
 
 
 def t_p_value(t: np.ndarray | float, freedom: float) -> np.ndarray:

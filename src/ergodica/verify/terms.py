@@ -4,24 +4,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.sde import QUICK
+from ergodica.verify.sde import quick_filter_jit
 from ergodica.verify.stationarity import Residual
 
 NUMBERS_AT_ONCE = 4_000_000  # of derivatives of D held in memory
 AT_ONCE = 12  # coordinates up to which second derivatives of D are all made at once
 
 Functions = tuple[Callable, Callable, Callable]  # drift, diffusion, hamiltonian
-
-
-def quick_filter_jit(function: Callable) -> Callable:
-    """`quick_jit` of a function of functions; those that differ in numbers only (Partial, modules) share it."""
-    return eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]
 
 
 class Terms(NamedTuple):

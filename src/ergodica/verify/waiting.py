@@ -1,31 +1,25 @@
-"""A progress bar for a loop that turns out to be long; silent when nobody looks."""
+"""A bar for work that turns out to take a while; silent when nobody looks."""
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 PATIENCE = 2.0  # seconds before anything is shown
 
-T = TypeVar("T")
+Tell = Callable[[float], None]
 
 
-def waiting(items: Sequence[T], words: str) -> Iterator[T]:
-    """The items; after PATIENCE seconds, with a bar on stderr."""
-    start = time.monotonic()
-    rest = iter(items)
-    for done, item in enumerate(rest, start=1):
-        yield item
-        if time.monotonic() - start > PATIENCE and sys.stderr.isatty():
-            yield from _with_bar(rest, words, done, len(items))
-
-
-def _with_bar(rest: Iterator[T], words: str, done: int, total: int) -> Iterator[T]:
+@contextmanager
+def waiting(words: str) -> Iterator[Tell]:
+    """Yields a function to be told the share of the work that is done."""
+    if not sys.stderr.isatty():
+        yield lambda share: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
+    begin = time.monotonic()
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(words, total=total, completed=done)
-        for item in rest:
-            yield item
-            bar.advance(task)
+        task = bar.add_task(words, total=1.0, visible=False)
+        yield lambda share: bar.update(task, completed=share, visible=time.monotonic() - begin > PATIENCE)

@@ -11,7 +11,7 @@ import numpy as np
 import ergodica as eg
 from ergodica.phase import phase_type
 from ergodica.verify.extent import bulk_points, holding
-from ergodica.verify.terms import quick_filter_jit
+from ergodica.verify.sde import quick_filter_jit
 
 
 class Process(NamedTuple):

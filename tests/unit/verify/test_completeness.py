@@ -43,8 +43,8 @@ def test_sgnht_in_three_dimensions():
     assert f"{q.largest:.3g}" in str(q)
 
 
-# 20 random recipes; three sizes of grid, so that errors from rounding to a thousandth of the drift come up
-CASES = [(2, 256, range(6)), (2, 64, range(6, 11)), (2, 40, range(11, 16)), (3, 64, range(4))]
+# 20 random recipes; a fine and a coarse grid, so that errors from rounding to a thousandth of the drift come up
+CASES = [(2, 256, range(6)), (2, 44, range(6, 16)), (3, 64, range(4))]
 
 
 @pytest.mark.parametrize(("dim", "resolution", "seeds"), CASES)

@@ -1,5 +1,7 @@
 """The ladder of known laws is exact; words follow from the temperatures found; a real run finds what was planted."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from ergodica.verify.report import Check
 from tests.wrong import RIGHT_STEPS, WRONG_STEPS
 
 DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)
-QUICK = {"dims": (1, 3), "effort": 0.05, "progress": False}
+QUICK = {"dims": (1,), "effort": 0.05, "progress": False}
 
 
 def rows_with(found, error=0.01, failed=("temperature",), passed=False):
@@ -95,7 +97,7 @@ def test_a_right_family_passes_and_can_be_written_as_json():
     assert found.passed, str(found)
     assert list(found.audits) == [check.name for check in found.checks]
     assert found.to_dict()["figures"]["audits"].keys() == found.audits.keys()
-    assert "Gaussian, d = 3, T = 0.2" in str(found)
+    assert "Gaussian, d = 1, T = 0.2" in str(found)
     assert found.false_alarm == 1e-4 < found.p_value
 
 
@@ -108,9 +110,11 @@ def test_a_renamed_kernel_gets_the_same_words():
 
     bare = audit_family(build, temperatures=(1.0, 0.2), **QUICK)
     assert not bare.passed
-    assert "temperature is ignored: it samples at temperature" in bare.words[0]
     wrapped = audit_family(nothing_to_see_here, temperatures=(1.0, 0.2), **QUICK)
-    assert wrapped.words[0].split(" (")[0][:60] == bare.words[0].split(" (")[0][:60]
+    # the estimates differ, since a step with a state of its own is tried in another way
+    sentence = r"temperature is ignored: it samples at temperature \S+ \(\S+\) whether 0.2 or 1 is asked for"
+    for found in (bare, wrapped):
+        assert re.fullmatch(sentence, found.words[0])
 
 
 def test_a_build_without_temperature_is_asked_for_one_only():

@@ -19,6 +19,7 @@ LARGE_BIAS = 0.15  # change from h to h/4, relative, above which smaller steps a
 SMALL_BIAS = 0.03  # below which larger ones are
 FEW_STEPS = 3  # a relaxation this short needs no larger steps
 MOST_HALVINGS = 24
+SMALLER, STAY, LARGER = 1, 0, -1  # ways to go, in halvings
 MOST_FOLLOWED = 6
 SAME_TIME = 0.8  # ratio of times that count as the same
 
@@ -66,36 +67,35 @@ class Ladder:
         return self.rungs[place]
 
     def search(self) -> bool:
-        """Finds the place of the ladder; False where no step size tried gives finite chains."""
-        direction = 1 if self.spent else 0
+        """Finds the place of the ladder; False where no step size tried gives finite chains that stay."""
+        before = SMALLER if self.spent else STAY
         for _ in range(MOST_HALVINGS):
-            first = self.rung(self.top)
+            way = self._way(before)
             if self.escape is not None:
                 return False
-            if not first.is_finite:
-                self.top, direction = self.top + 1, 1
-                continue
-            three = [first, self.rung(self.top + 1), self.rung(self.top + 2)]
-            if not all(rung.is_finite for rung in three):
-                self.top, direction = self.top + 1, 1
-                continue
-            change = self._change(three)
-            if change > LARGE_BIAS:
-                if direction == -1 or self._is_affordable(three):
-                    self.top += 1
-                    if direction == -1:
-                        return True
-                    direction = 1
-                    continue
+            self.top += way
+            if way == STAY or before * way < 0:
                 return True
-            grow = direction != 1 and change < SMALL_BIAS and first.relaxation > FEW_STEPS
-            if not grow:
-                return True
-            larger = self.rung(self.top - 1)
-            if not larger.is_finite or larger.relaxation > 0.8 * first.relaxation:
-                return True
-            self.top, direction = self.top - 1, -1
+            before = way
         return False
+
+    def _way(self, before: int) -> int:
+        """Whether the ladder should go to smaller step sizes, to larger ones, or stay, having gone `before`."""
+        three = []
+        for k in range(3):
+            three.append(self.rung(self.top + k))
+            if not three[k].is_finite:
+                return SMALLER
+        change = self._change(three)
+        if change > LARGE_BIAS:
+            return SMALLER if before == LARGER or self._is_affordable(three) else STAY
+        if three[0].relaxation > 1.5 * three[1].relaxation:  # large steps are rejected, or swing
+            return SMALLER
+        if before != SMALLER and change < SMALL_BIAS and three[0].relaxation > FEW_STEPS:
+            larger = self.rung(self.top - 1)
+            if larger.is_finite and larger.relaxation < 0.8 * three[0].relaxation:
+                return LARGER
+        return STAY
 
     def _is_affordable(self, three: list[Rung]) -> bool:
         """Whether one more rung below fits what is left, at the growth of relaxation seen so far."""

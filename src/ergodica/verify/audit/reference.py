@@ -29,6 +29,11 @@ WORK = 2e9  # as `work` counts it
 SETTLED = 1.05  # the largest R-hat of a reference that counts as settled
 
 
+MOST_DRAWN = 4  # laws whose draws are kept
+
+_DRAWN: dict[Any, tuple[Any, "Reference"]] = {}
+
+
 class Reference(NamedTuple):
     """Draws (clusters, draws, dim): clusters are independent, draws within one need not be."""
 
@@ -52,8 +57,14 @@ def reference(target: Any, position: PyTree, temperature: float, key: Array, dra
     draw = None if target.truth is None else target.truth.draw
     if draw is not None and temperature == 1.0:
         return _drawn(target.truth, layout, key, draws)
-    starts = _starts(draw, position, layout, key)
-    return _leapfrog(target, layout, starts, temperature, key)
+    # The same law again, for another step, need not be drawn again. The target is kept with its draws, so that no other
+    # one can come by its id.
+    name = (id(target), layout, temperature, tuple(np.asarray(jax.random.key_data(key)).tolist()))
+    if name not in _DRAWN:
+        while len(_DRAWN) >= MOST_DRAWN:
+            _DRAWN.pop(next(iter(_DRAWN)))
+        _DRAWN[name] = target, _leapfrog(target, layout, _starts(draw, position, layout, key), temperature, key)
+    return _DRAWN[name][1]
 
 
 def _gaussian(

@@ -56,7 +56,9 @@ def first_trial(
             left = float(_correlation(*tried[h]).min())
             if LITTLE <= left <= MUCH:
                 break
-            following = h / FACTOR if left < LITTLE else h * FACTOR
+            # chains that stand still have their steps rejected
+            is_large = left < LITTLE or _standing(tried[h], begin).mean() > 0.5
+            following = h / FACTOR if is_large else h * FACTOR
         else:
             blows_up = h if blows_up is None else min(h, blows_up)
             following = h / FACTOR
@@ -68,11 +70,17 @@ def first_trial(
     if not finite:
         return Trial(h, is_finite=False, blows_up=blows_up)
     h = first if _is_ignored(finite) and first in finite else h if h in finite else max(finite)
-    still = np.all([(moved == begin).all((0, 1)) for moved in finite.values()], axis=0)
+    still = np.all([_standing(moved, begin).all(0) for moved in finite.values()], axis=0)
     if still.all():
         return Trial(h, moves=False, blows_up=blows_up)
-    heeds_key = not np.array_equal(places(h, word=1), finite[h])
+    moving = h if not _standing(finite[h], begin).all() else min(finite)
+    heeds_key = not np.array_equal(places(moving, word=1), finite[moving])
     return Trial(h, True, True, tuple(int(i) for i in np.flatnonzero(still)), heeds_key, blows_up)
+
+
+def _standing(moved: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """Which coordinates of which chains are where they began."""
+    return (moved == begin).all(0)
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:

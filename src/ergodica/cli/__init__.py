@@ -5,8 +5,10 @@ import sys
 import click
 
 from ergodica import __version__
+from ergodica.cli.audit import audit_command
 from ergodica.cli.certify import certify
 from ergodica.cli.demo import demo
+from ergodica.cli.rebuild import rebuild_curl_command
 from ergodica.errors import InputError, NonFiniteError
 
 
@@ -19,7 +21,7 @@ def commands(context: click.Context, debug: bool) -> None:
     context.obj = {"debug": debug}
 
 
-for command in (certify, demo):
+for command in (audit_command, certify, demo, rebuild_curl_command):
     commands.add_command(command)
 
 

@@ -9,8 +9,8 @@ import click
 from ergodica.cli.curl_picture import draw
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
-from ergodica.verify.completeness import NoCurlError, rebuild_curl
-from ergodica.verify.hand_written import HandWritten, hand_written
+from ergodica.verify.completeness.rebuild import NoCurlError, rebuild_curl
+from ergodica.verify.functions import HandWritten, hand_written
 
 RESOLUTION = {2: 256, 3: 64}
 

@@ -1,11 +1,10 @@
 """Is it right? Certificates, the completeness theorem, exact discrete laws, and audits of anybody's sampler."""
 
 from ergodica.verify.audit import audit
-from ergodica.verify.certificate import certify
+from ergodica.verify.certificate import certify, certify_sde
 from ergodica.verify.completeness import rebuild_curl
 from ergodica.verify.discrete import exact_law
 from ergodica.verify.family import audit_family
 from ergodica.verify.report import Check, Report
-from ergodica.verify.sde_certificate import certify_sde
 
 __all__ = ["Check", "Report", "audit", "audit_family", "certify", "certify_sde", "exact_law", "rebuild_curl"]

@@ -10,7 +10,7 @@ import numpy as np
 
 import ergodica as eg
 from ergodica.phase import phase_type
-from ergodica.verify.extent import bulk_points, holding
+from ergodica.verify.completeness.extent import bulk_points, holding
 from ergodica.verify.sde import quick_filter_jit
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.tree import Layout
-from ergodica.verify.hypoellipticity import reach
+from ergodica.verify.certificate.hypoellipticity import reach
 from ergodica.verify.sde import from_recipe
 from tests.builders import BENT, POSITIVE, TREE, TWO_PEAKS
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.verify.fault import smallest_error
-from ergodica.verify.repairs import find_repairs
-from ergodica.verify.sde_certificate import certify_sde
-from ergodica.verify.terms import terms_at
+from ergodica.verify.certificate.fault import smallest_error
+from ergodica.verify.certificate.handwritten import certify_sde
+from ergodica.verify.certificate.repairs import find_repairs
+from ergodica.verify.certificate.terms import terms_at
 
 
 def drift(z):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.verify.completeness import NoCurlError, rebuild_curl
+from ergodica.verify.completeness.rebuild import NoCurlError, rebuild_curl
 from tests.unit.verify.processes import HMC, SGHMC, SGNHT, nothing, random_process, true_error, turned
 
 CURL = [[0.0, -1.0], [1.0, 0.0]]  # of HMC and SGHMC, z = (q, r)

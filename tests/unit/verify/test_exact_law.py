@@ -11,8 +11,8 @@ import pytest
 import ergodica as eg
 from ergodica.integrators import Setting
 from ergodica.tree import Layout
-from ergodica.verify.discrete import exact_law
-from ergodica.verify.law import DiscreteLaw
+from ergodica.verify.discrete.exact import exact_law
+from ergodica.verify.discrete.law import DiscreteLaw
 from tests.statistical import linear_cases
 from tests.statistical.discrete_law import aboba, boa, euler
 from tests.statistical.linear_cases import CENTRE, NOISE, PRECISION, Case, as_entries, as_tree, posterior

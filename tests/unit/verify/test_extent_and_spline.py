@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodica.verify.extent import holding, mass_outside
-from ergodica.verify.spline import Spline, coefficients, refined
+from ergodica.verify.completeness.extent import holding, mass_outside
+from ergodica.verify.completeness.spline import Spline, coefficients, refined
 
 
 @pytest.mark.parametrize("dim", [2, 3])

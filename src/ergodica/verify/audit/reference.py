@@ -17,7 +17,7 @@ from ergodica.integrators import Kernel, Leapfrog
 from ergodica.samplers import hmc
 from ergodica.tree import Layout
 from ergodica.verify.audit.cost import work_of_gradient
-from ergodica.verify.quadratic import quadratic_of
+from ergodica.verify.discrete.quadratic import quadratic_of
 
 HESSIANS = 400  # numbers in a position up to which a Gaussian is looked for
 CHAINS = 512  # of leapfrog trajectories

@@ -13,10 +13,16 @@ from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
-from ergodica.verify import hypoellipticity
-from ergodica.verify.auxiliaries import check_auxiliaries
-from ergodica.verify.declared import LEFT_BEHIND, check_correction, check_reads, check_structure, left_behind
-from ergodica.verify.faces import check_faces
+from ergodica.verify.certificate import hypoellipticity
+from ergodica.verify.certificate.auxiliaries import check_auxiliaries
+from ergodica.verify.certificate.declared import (
+    LEFT_BEHIND,
+    check_correction,
+    check_reads,
+    check_structure,
+    left_behind,
+)
+from ergodica.verify.certificate.faces import check_faces
 from ergodica.verify.points import walk
 from ergodica.verify.precision import widened
 from ergodica.verify.report import Check, Report

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from ergodica.verify.grid import Grid
-from ergodica.verify.hand_written import CHUNK, HandWritten
-from ergodica.verify.spline import Spline, coefficients, refined
+from ergodica.verify.completeness.grid import Grid
+from ergodica.verify.completeness.spline import Spline, coefficients, refined
+from ergodica.verify.functions import CHUNK, HandWritten
 from ergodica.verify.waiting import Tell
 
 OUTER = 0.8  # modes with a wavenumber above this share of the highest are the tail of the spectrum

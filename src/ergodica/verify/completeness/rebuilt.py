@@ -13,11 +13,11 @@ from jaxtyping import Array
 from ergodica.errors import InputError
 from ergodica.fields import Dense
 from ergodica.tree import is_traced
-from ergodica.verify.construction import pairs
-from ergodica.verify.grid import Box, in_words
-from ergodica.verify.hand_written import at
+from ergodica.verify.completeness.construction import pairs
+from ergodica.verify.completeness.grid import Box, in_words
+from ergodica.verify.completeness.spline import Spline
+from ergodica.verify.functions import at
 from ergodica.verify.report import Report
-from ergodica.verify.spline import Spline
 
 
 class CurlAt(eqx.Module):

@@ -20,7 +20,7 @@ from ergodica.integrators import Kernel, Setting, State
 from ergodica.phase import Evaluation, Phase, Point
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
-from ergodica.verify.quadratic import SAME
+from ergodica.verify.discrete.quadratic import SAME
 
 POINTS = 2  # random points, beside the mean, at which the derivatives must be the same
 ADVICE = "eg.exact_law is for constant D, Q and mass: look at this one by eg.audit or a run"

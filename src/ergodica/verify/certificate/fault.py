@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from ergodica.verify.terms import Terms
+from ergodica.verify.certificate.terms import Terms
 
 LINES = 4
 NODES = 128

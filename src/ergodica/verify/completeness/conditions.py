@@ -3,12 +3,12 @@
 import jax
 import numpy as np
 
-from ergodica.verify.extent import centre_and_half
-from ergodica.verify.grid import Box
-from ergodica.verify.hand_written import HandWritten, at
+from ergodica.verify.certificate.terms import terms_at
+from ergodica.verify.completeness.extent import centre_and_half
+from ergodica.verify.completeness.grid import Box
+from ergodica.verify.functions import HandWritten, at
 from ergodica.verify.report import Check
 from ergodica.verify.stationarity import rounding
-from ergodica.verify.terms import terms_at
 
 SHELLS = 14
 SHELL_POINTS = 1_024

@@ -3,10 +3,10 @@
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.verify.construction import Flow, flow_on
-from ergodica.verify.extent import holding, mass_outside
-from ergodica.verify.grid import Box, Grid, in_words
-from ergodica.verify.hand_written import HandWritten
+from ergodica.verify.completeness.construction import Flow, flow_on
+from ergodica.verify.completeness.extent import holding, mass_outside
+from ergodica.verify.completeness.grid import Box, Grid, in_words
+from ergodica.verify.functions import HandWritten
 from ergodica.verify.waiting import Tell
 
 # Shares of the maximum to which exp(-H) falls at the faces, from the widest box down. What F leaves at the faces, and

@@ -26,11 +26,11 @@ from ergodica.integrators import Kernel, Leapfrog
 from ergodica.phase import Phase
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
-from ergodica.verify.affine import AffineStep, PhaseLaw, affine_step, phase_law, refuse_curved
-from ergodica.verify.law import DiscreteLaw, LawTable
-from ergodica.verify.lyapunov import Doubling, radius, solve_with_feedback
+from ergodica.verify.discrete.affine import AffineStep, PhaseLaw, affine_step, phase_law, refuse_curved
+from ergodica.verify.discrete.law import DiscreteLaw, LawTable
+from ergodica.verify.discrete.lyapunov import Doubling, radius, solve_with_feedback
+from ergodica.verify.discrete.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
 from ergodica.verify.precision import widened
-from ergodica.verify.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
 
 STABLE = 1 - 1e-13  # spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
 PHASE_LIMIT = 1_000  # numbers in the phase: matrices of its size are solved densely

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergodica.verify.terms import Terms, weighted, with_slips
+from ergodica.verify.certificate.terms import Terms, weighted, with_slips
 
 SIMPLE = (0.0, -1.0, 2.0, 0.5)
 LARGEST = 100.0  # a larger factor would only drown the residual in its own scale

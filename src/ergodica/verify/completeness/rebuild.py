@@ -19,13 +19,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.errors import InputError
-from ergodica.verify.conditions import integrable, stationary
-from ergodica.verify.construction import Flow, anchored, closed_form, fourier, interpolant
-from ergodica.verify.extent import bulk_points, holding
-from ergodica.verify.grid import Box, check_memory, in_words
-from ergodica.verify.hand_written import HandWritten, Values, hand_written
-from ergodica.verify.laying import laid_flow
-from ergodica.verify.rebuilt import CurlAt, RebuiltCurl
+from ergodica.verify.completeness.conditions import integrable, stationary
+from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant
+from ergodica.verify.completeness.extent import bulk_points, holding
+from ergodica.verify.completeness.grid import Box, check_memory, in_words
+from ergodica.verify.completeness.laying import laid_flow
+from ergodica.verify.completeness.rebuilt import CurlAt, RebuiltCurl
+from ergodica.verify.functions import HandWritten, Values, hand_written
 from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import quick_filter_jit
 from ergodica.verify.waiting import waiting

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ergodica.verify.grid import Box
+from ergodica.verify.completeness.grid import Box
 
 NODES = {2: 65, 3: 33}
 ROUNDS = 80

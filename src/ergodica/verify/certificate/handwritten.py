@@ -11,16 +11,16 @@ from jaxtyping import Array
 
 from ergodica import structure
 from ergodica.errors import InputError
-from ergodica.verify import hypoellipticity
-from ergodica.verify.fault import Fault, find_fault, of_error
-from ergodica.verify.hand_written import at, mismatch
-from ergodica.verify.otherlaw import OtherLaw, find_other_law
+from ergodica.verify.certificate import hypoellipticity
+from ergodica.verify.certificate.fault import Fault, find_fault, of_error
+from ergodica.verify.certificate.otherlaw import OtherLaw, find_other_law
+from ergodica.verify.certificate.repairs import Repair, find_repairs, in_words
+from ergodica.verify.certificate.terms import Functions, Terms, terms_at
+from ergodica.verify.functions import at, mismatch
 from ergodica.verify.points import energies, walk
-from ergodica.verify.repairs import Repair, find_repairs, in_words
 from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import from_functions
 from ergodica.verify.stationarity import rounding
-from ergodica.verify.terms import Functions, Terms, terms_at
 
 LIMIT = 100  # numbers; D is a matrix and is differentiated twice
 POINTS = 512

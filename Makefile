@@ -41,14 +41,14 @@ lint: $(VENV)/.dev
 
 bench: export JAX_PLATFORMS := cpu
 bench: $(VENV)/.bench
-	@set -e; for script in benchmarks/[!_]*.py; do \
+	@set -e; for script in $(filter-out benchmarks/calibrate.py,$(wildcard benchmarks/[!_]*.py)); do \
 	    test -e "$$script" || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }; \
 	    echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 
 calibrate: export JAX_PLATFORMS := cpu
 calibrate: $(VENV)/.dev
-	$(BIN)/python -m tests.calibrate $(ARGS)
+	$(BIN)/python benchmarks/calibrate.py $(ARGS)
 
 errata: export JAX_PLATFORMS := cpu
 errata: $(VENV)/.dev

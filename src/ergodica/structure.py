@@ -16,6 +16,7 @@ from ergodica.operators import DenseOperator, Operator, ScalarOperator
 from ergodica.phase import Point
 
 RESERVED = ("position", "potential", "temperature")
+SYMMETRIC = 1e-5  # relative asymmetry that rounding may leave: matrices are often made in float32 and widened later
 DENSE_LIMIT = 2_000  # rows up to which the eigenvalues of a dense block are looked at
 
 
@@ -107,6 +108,11 @@ def check_step_size(step_size: Any) -> None:
     _check_positive("step size", step_size)
 
 
+def check_seed(seed: Any) -> None:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number, 0 or more, got {seed!r}")
+
+
 def _check_positive(what: str, value: Any) -> None:
     if tree.is_traced(value):
         return
@@ -180,7 +186,7 @@ def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) ->
     size = np.max(np.abs(matrix), initial=0.0)
     rounding = 100 * len(matrix) * np.finfo(matrix.dtype).eps * size
     skew = np.abs(matrix - matrix.T)
-    if skew.max(initial=0.0) > rounding:
+    if skew.max(initial=0.0) > max(rounding, SYMMETRIC * size):
         i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
         raise InputError(
             f"{what} is not symmetric: entries ({i}, {j}) = {matrix[i, j]:g} and ({j}, {i}) = {matrix[j, i]:g} "
@@ -200,7 +206,7 @@ def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) ->
 def _check_skew(what: str, operator: Operator) -> None:
     matrix = np.asarray(operator.to_dense())
     even = np.abs(matrix + matrix.T)
-    if even.max(initial=0.0) > 100 * np.finfo(matrix.dtype).eps * np.abs(matrix).max(initial=0.0):
+    if even.max(initial=0.0) > SYMMETRIC * np.abs(matrix).max(initial=0.0):
         i, j = (int(k) for k in np.unravel_index(even.argmax(), even.shape))
         raise InputError(
             f"{what} is not skew-symmetric: entries ({i}, {j}) = {matrix[i, j]:g} and ({j}, {i}) = {matrix[j, i]:g} "

@@ -15,10 +15,8 @@ from ergodica.errors import InputError, NonFiniteError
 @click.group()
 @click.version_option(__version__, prog_name="ergodica")
 @click.option("--debug", is_flag=True, help="Show the whole traceback of an error.")
-@click.pass_context
-def commands(context: click.Context, debug: bool) -> None:
+def commands(debug: bool) -> None:
     """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q."""
-    context.obj = {"debug": debug}
 
 
 for command in (audit_command, certify, demo, rebuild_curl_command):
@@ -34,3 +32,9 @@ def main() -> None:
             raise
         click.echo(f"ergodica: {error}", err=True)
         sys.exit(1 if isinstance(error, NonFiniteError) else 2)
+    except Exception as error:  # a function of the user's that fails: their mistake, in one line
+        if "--debug" in sys.argv:
+            raise
+        first = (str(error).strip().splitlines() or [""])[0]
+        click.echo(f"ergodica: {type(error).__name__}: {first} (ergodica --debug ... shows where)", err=True)
+        sys.exit(2)

@@ -23,7 +23,7 @@ BUILD = "build(potential, temperature)"
 @click.option("--step-size", type=float, help="The step size in use: its bias is reported.")
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the law that a step claims.")
 @click.option("--effort", type=float, help="Times the work; errors that are seen shrink as its root.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def audit_command(
     sampler: str, target: str | None, init: str | None, read: str | None, step_size: float | None, temperature: float,
@@ -35,10 +35,11 @@ def audit_command(
     MODULE:BUILD is build(potential, temperature) -> step, which is put on a ladder of known laws.
     """
     given = load(sampler)
+    function: Any
     function, law = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     law = load(target) if target is not None else law
-    state = {name: load(spec) for name, spec in (("init", init), ("read", read)) if spec is not None}
-    work = {} if effort is None else {"effort": effort}
+    state: dict[str, Any] = {name: load(spec) for name, spec in (("init", init), ("read", read)) if spec is not None}
+    work: dict[str, Any] = {} if effort is None else {"effort": effort}
     if law is None and _arguments(function, sampler) < 3:
         report = audit_family(function, seed=seed, **state, **work)
     elif law is None:

@@ -15,7 +15,7 @@ from ergodica.errors import InputError
 @click.argument("samplers", nargs=-1, metavar="NAME|MODULE:RECIPE...")
 @click.option("--target", help="module:target to certify on; by default a small law that suits the sampler.")
 @click.option("--temperature", type=float, default=1.0, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the certificates as JSON.")
 def certify(samplers: tuple[str, ...], target: str | None, temperature: float, seed: int, as_json: bool) -> None:
     """Does a recipe leave exp(-H/T) invariant? A table of checks; exit code 1 when one does not pass.
@@ -39,6 +39,8 @@ def certify(samplers: tuple[str, ...], target: str | None, temperature: float, s
 def _recipe_and_target(name: str, target: str | None) -> tuple[Any, Any]:
     if ":" in name:
         given = load(name)
+        if isinstance(given, tuple) and len(given) != 2:
+            raise InputError(f"{name} is a tuple of {len(given)}, expected a recipe or a pair (recipe, target)")
         recipe, law = given if isinstance(given, tuple) else (given, None)
     elif name in SAMPLERS:
         recipe, law = (build() for build in SAMPLERS[name])

@@ -9,19 +9,22 @@ import click
 from ergodica.cli.curl_picture import draw
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
-from ergodica.verify.completeness.rebuild import NoCurlError, rebuild_curl
+from ergodica.verify.completeness.rebuild import NoCurlError, checked_box, rebuild_curl
 from ergodica.verify.functions import HandWritten, hand_written
 
 RESOLUTION = {2: 256, 3: 64}
+PICTURES = (".png", ".pdf", ".svg")
 
 
 @click.command(name="rebuild-curl")
 @click.argument("sde", metavar="MODULE:SDE")
 @click.option("--box", help="low:high for each coordinate, as in -6:6,-6:6; by default it is found.")
-@click.option("--resolution", type=int, help="Grid points a side.  [default: 256; 64 in three dimensions]")
+@click.option(
+    "--resolution", type=click.IntRange(min=1), help="Grid points a side.  [default: 256; 64 in three dimensions]"
+)
 @click.option("--method", type=click.Choice(["fourier", "closed form"]), default="fourier", show_default=True)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Leave a picture of Q here.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def rebuild_curl_command(
     sde: str, box: str | None, resolution: int | None, method: Any, plot: Path | None, seed: int, as_json: bool
@@ -31,6 +34,8 @@ def rebuild_curl_command(
     MODULE:SDE is an object with drift, diffusion and hamiltonian, jnp functions of one flat vector of 2 or 3 numbers,
     and optionally a box.
     """
+    if plot is not None and (plot.suffix not in PICTURES or not plot.parent.is_dir()):
+        raise InputError(f"--plot {plot}: expected a name that ends in {', '.join(PICTURES)}, in a folder that exists")
     process, sides = loaded(sde, box)
     functions = (process.drift, process.diffusion, process.hamiltonian)
     try:
@@ -38,9 +43,9 @@ def rebuild_curl_command(
     except NoCurlError as error:
         click.echo(json.dumps(error.report.to_dict()) if as_json else str(error.report))
         raise click.exceptions.Exit(1) from None
+    click.echo(json.dumps(q.report.to_dict()) if as_json else str(q))
     if plot is not None:
         draw(q, process, plot)
-    click.echo(json.dumps(q.report.to_dict()) if as_json else str(q))
     if not q.passed:
         raise click.exceptions.Exit(1)
 
@@ -52,7 +57,8 @@ def loaded(spec: str, box: str | None) -> tuple[HandWritten, Any]:
     missing = [name for name in names if not hasattr(sde, name)]
     if missing:
         raise InputError(f"{spec} has no {' and no '.join(missing)}: expected an object with {', '.join(names)}")
-    sides = parsed(box) if box else getattr(sde, "box", None)
+    sides = getattr(sde, "box", None) if box is None else parsed(box)
+    sides = None if sides is None else checked_box(sides)
     return hand_written(sde.drift, sde.diffusion, sde.hamiltonian, None if sides is None else len(sides)), sides
 
 

@@ -78,7 +78,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     order = "-" if found.order is None else str(found.order)
     seen = f"{100 * found.figures['seen']['temperature']:.2g} %"
     return (
-        row.law.name, f"{row.law.temperature:g}", str(found.temperature), f"{at.worst} {at.coordinate}",
+        row.law.name, f"{row.law.temperature:g}", str(found.temperature), str(at.worst),
         number(at.step_size), order, seen,
     )  # fmt: skip
 

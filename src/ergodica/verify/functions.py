@@ -111,14 +111,25 @@ def mismatch(functions: dict[str, Callable], dim: int) -> str | None:
                 value = jax.eval_shape(function, jax.ShapeDtypeStruct((dim,), jnp.float64))
             except jax.errors.TracerArrayConversionError:
                 return f"{name} hands its argument to NumPy: write it with jax.numpy"
+            except jax.errors.ConcretizationTypeError:
+                return f"{name} asks for the value of its argument (if, float, int): use jnp.where and jnp functions"
             except Exception as error:
                 first = str(error).strip().split("\n")[0]
                 return f"{name} fails on a vector of {dim} numbers ({type(error).__name__}: {first})"
+            kind = getattr(value, "dtype", None)
+            if kind is not None and not jnp.issubdtype(kind, jnp.floating):
+                return f"{name} returned numbers of dtype {kind}, expected real floating-point numbers"
             got = getattr(value, "shape", None)
             if got != shapes[name]:
                 what = f"a {type(value).__name__}" if got is None else f"shape {got}"
                 return f"{name} returned {what}, expected an array of shape {shapes[name]}"
     return None
+
+
+def has_float32(function: Callable, dim: int) -> bool:
+    """Whether a number of float32 comes into the function's value, as a constant made in JAX's default mode does."""
+    jaxpr = str(jax.make_jaxpr(function)(jnp.zeros(dim, jnp.float64)))
+    return any(kind in jaxpr for kind in ("f32[", "bf16[", "f16["))
 
 
 def check_finite(name: str, values: np.ndarray, points: np.ndarray) -> None:

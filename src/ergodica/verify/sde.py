@@ -139,7 +139,7 @@ def from_functions(
     return HandWrittenSde(temperature, (dim,), (), drift, diffusion, hamiltonian)
 
 
-def from_recipe(recipe: Recipe, target: Any, phase: Any, temperature: float = 1.0) -> Sde:
+def from_recipe(recipe: Recipe, target: Any, phase: Any, temperature: float = 1.0) -> RecipeSde:
     """`phase`: an example of the phases."""
     slots = tuple(Layout.of(slot).size for slot in phase)
     return RecipeSde(temperature, slots, coordinate_names(phase), recipe, target, Layout.of(phase))

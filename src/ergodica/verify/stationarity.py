@@ -21,7 +21,7 @@ PROBES = 100
 PATTERNS = 8  # of signs of a drift error, to say how small a one would have been seen
 FALSE_ALARM = 1e-4
 # Rounding, in units of the dtype's epsilon times the sum of what cancels; roots and inverses inside f amplify it.
-ROUNDING = 1e4
+ROUNDING = {64: 1e4, 32: 1e3}
 
 
 class Residual(NamedTuple):
@@ -41,8 +41,8 @@ class Residual(NamedTuple):
 
     def smallest_seen(self, tolerance: float) -> float:
         """The smallest relative error of the drift, of random sign in each coordinate, that would have been seen."""
-        with np.errstate(divide="ignore"):
-            return float(np.min(tolerance * self.scale / np.abs(self.per_drift)))
+        moves = self.per_drift != 0
+        return float(np.min(tolerance * self.scale[moves] / np.abs(self.per_drift[moves]), initial=np.inf))
 
 
 class Probed(NamedTuple):
@@ -147,4 +147,5 @@ def sidak(least: float, tests: int) -> float:
 
 def rounding(dtype: np.dtype | type) -> float:
     """The relative residual that rounding may leave."""
-    return ROUNDING * float(np.finfo(dtype).eps)
+    info = np.finfo(dtype)
+    return ROUNDING[info.bits] * float(info.eps)

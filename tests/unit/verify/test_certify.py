@@ -188,3 +188,52 @@ def test_bad_input_is_one_line(arguments, words):
     with pytest.raises(eg.InputError, match=words) as caught:
         eg.certify(*arguments)
     assert "\n" not in str(caught.value)
+
+
+# -- what other checks take for granted -------------------------------------------------------------------------------
+
+STOP = jax.lax.stop_gradient
+NORMAL = eg.gallery.gaussian(2)
+
+
+def own_momentum(draw):
+    energy = eg.Energy(lambda z: jnp.sum(z.momentum**2) / 2, draw)
+    return eg.Recipe({"momentum": energy}, {"momentum": eg.Constant(1.0)}, {("momentum", "position"): eg.Constant(1.0)})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target", "check"),
+    [
+        (eg.sgrld(eg.Elementwise(lambda z: 1 + STOP(z.position) ** 2)), NORMAL, "derivatives are true"),
+        (eg.sgrld(eg.Elementwise(lambda z: 2 + jnp.floor(4 * z.position) % 3)), NORMAL, "derivatives are true"),
+        (eg.sgld(), eg.Density(lambda q: q @ q / 2 + STOP(q[0]) ** 4, jnp.ones(2)), "derivatives are true"),
+        (eg.sgld(), eg.Density(lambda q: -jnp.sum(q**2) / 2, jnp.ones(2)), "exp(-H/T) is a law"),
+        (eg.sgld(), eg.Density(lambda q: 0 * jnp.sum(q), jnp.ones(2)), "exp(-H/T) is a law"),
+        (
+            eg.Recipe(diffusion={"position": eg.Dense(lambda z: jnp.outer(z.position, z.position))}),
+            NORMAL,
+            "noise reaches everything",
+        ),
+        (own_momentum(lambda k, z: jax.random.normal(k) * jnp.ones(2)), NORMAL, "draws of momentum"),
+        (own_momentum(lambda k, z: jnp.sign(jax.random.normal(k, (2,)))), NORMAL, "draws of momentum"),
+    ],
+    ids=["stop D", "floor D", "stop U", "minus U", "flat", "radial", "one normal", "signs"],
+)
+def test_what_looks_right_to_its_own_derivatives(recipe, target, check):
+    assert failed(eg.certify(recipe, target)) == [check]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target"),
+    [
+        (eg.sgld(), eg.Density(lambda q: jnp.sum(jnp.log1p(q**2)), jnp.ones(2))),
+        (eg.sgld(), eg.gallery.funnel()),
+        (eg.sghmc(1e3, 1e6), eg.gallery.gaussian(2, covariance=1e-6)),
+        (eg.sgld(), eg.gallery.gaussian(2, mean=[1000.0, -1000.0])),
+        (eg.sgld(), eg.Density(lambda q: jnp.sum(q**2), jnp.full(2, 0.5), domain=eg.Box(0, 1))),
+    ],
+    ids=["Cauchy", "funnel", "narrow", "far", "box"],
+)
+def test_awkward_laws_pass(recipe, target):
+    report = eg.certify(recipe, target)
+    assert report.passed, str(report)

@@ -17,6 +17,8 @@ from jaxtyping import Array
 from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.steps import Step
 
+TURN = 240  # calls of a NumPy step in a row, divisible by many periods
+FEW_STEPS = 16  # that are done sooner than threads are started
 THREADS = 2  # parts of the chains that run side by side; a number of its own, so that results are the same everywhere
 
 
@@ -30,7 +32,7 @@ class JaxChains:
 
     def __init__(self, step: Step, features: Features, chains: int):
         self.step, self.features, self.chains = step, features, chains
-        self._compiled: set[str] = set()
+        self._is_compiled = False
 
     def observe(self, vectors: np.ndarray) -> np.ndarray:
         return np.asarray(_observed(self.features, jnp.asarray(vectors)))
@@ -50,24 +52,26 @@ class JaxChains:
         def one(i: int) -> Any:
             return _run(self.step, self.features, states[i], _shifted(word, i), numbers[0], h, *numbers[1:])
 
-        done = self._side_by_side("run", one)
+        done = self._side_by_side(one, blocks * thin > FEW_STEPS)
         return [part for part, _ in done], np.concatenate([np.asarray(total) for _, total in done])
 
-    def trace(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
-        """Positions (steps, chains, dim)."""
-        number, h = jnp.asarray(first, jnp.int64), jnp.asarray(step_size, jnp.float64)
-        parts = self._side_by_side("trace", lambda i: _trace(self.step, states[i], _shifted(word, i), number, h, steps))
-        return np.concatenate([np.asarray(part) for part in parts], axis=1)
+    def path(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
+        """Features (steps, chains, ...) after each of so many steps: no program is compiled for it."""
+        rows = []
+        for n in range(steps):
+            states, observed = self.run(states, word, first + n, step_size, 1, 1)
+            rows.append(observed)
+        return np.stack(rows)
 
-    def _side_by_side(self, name: str, work: Callable[[int], Any]) -> list[Any]:
-        """Every part in its own thread; one after the other at first, so that a program is compiled once."""
+    def _side_by_side(self, work: Callable[[int], Any], is_long: bool) -> list[Any]:
+        """Every part in its own thread; one after the other where that is no gain, and at first, to compile once."""
 
         def wide(i: int) -> Any:
             with jax.enable_x64(True):  # the setting belongs to a thread
                 return jax.block_until_ready(work(i))
 
-        if name not in self._compiled:
-            self._compiled.add(name)
+        if not (self._is_compiled and is_long):
+            self._is_compiled = True
             return [wide(i) for i in range(THREADS)]
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(wide, range(THREADS)))
@@ -102,15 +106,6 @@ def _run(
 
     total = jnp.zeros((_count(states), features.size), jnp.float64)
     return jax.lax.fori_loop(jnp.zeros_like(blocks), blocks, block, (states, total))
-
-
-@eqx.filter_jit
-def _trace(step: Step, states: Any, word: Array, first: Array, step_size: Array, steps: int) -> Array:
-    def body(states: Any, n: Array) -> tuple[Any, Array]:
-        states = _forward(step, n, states, word, step_size)
-        return states, jax.vmap(step.place)(states)
-
-    return jax.lax.scan(body, states, first + jnp.arange(steps, dtype=jnp.int64))[1]
 
 
 def _forward(step: Step, n: Array, states: Any, word: Array, step_size: Array) -> Any:
@@ -153,10 +148,13 @@ class NumpyChains:
             after.append((rng, state))
         return after, np.sum([self.observe(x) for x in positions], axis=0)
 
-    def trace(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
+    def path(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
+        """The same. Whole turns for each chain: a step may count its calls where nobody sees it, and chains that are
+        to be averaged must be in phase."""
         positions = np.empty((steps, self.chains, self.step.dim))
         for i, (rng, state) in enumerate(states):
-            for n in range(steps):
+            for n in range(-(-steps // TURN) * TURN):
                 state = self.step.move(rng, state, step_size)
-                positions[n, i] = self.step.place(state)
-        return positions
+                if n < steps:
+                    positions[n, i] = self.step.place(state)
+        return np.stack([self.observe(x) for x in positions])

@@ -78,7 +78,8 @@ def audit(
     with jax.enable_x64(True), np.errstate(all="ignore"), shown(progress) as tell:
         position = widened(jax.tree.map(jnp.asarray, position))
         black_box = as_step(step, init, read, position, 1.0 if step_size is None else step_size)
-        law = reference(target, position, temperature, _key(seed), int(effort**0.5 * DRAWS / black_box.dim))
+        draws = int(effort**0.5 * DRAWS / black_box.dim)
+        law = reference(target, position, temperature, _key(seed), draws, effort)
         bench = Bench(black_box, law, features(target, black_box.layout, law, temperature), target, seed, effort, tell)
         return bench.audit(temperature, step_size)
 
@@ -127,9 +128,11 @@ class Bench:
         if step_size is not None:
             self._look_at(ladder, step_size)
         first = ladder.three[0].step_size
-        balanced = balance(self.step, self.features, self.law, first, self.seed) if self.step.is_bare else None
+        balanced = None
+        if self.step.is_bare:
+            balanced = balance(self.step, self.features, self.law, first, self.seed, self.effort)
         is_free = self.step.is_jax and self.step.is_bare
-        noisy = None if is_free else noise(chains, ladder.three[0], ladder.three[1], self.law.deviation)
+        noisy = None if is_free else noise(chains, ladder.three[0], ladder.three[1], self.step.dim)
         expected = expectations(self.features, self.law, self._observed(chains))
         return summary(
             Findings(self.step, self.law, self.features, ladder, trial, balanced, noisy, *expected),

@@ -17,6 +17,7 @@ from ergodica.verify.audit.rungs import PATIENCE, Rung
 
 LARGE_BIAS = 0.15  # change from h to h/4, relative, above which smaller steps are tried
 SMALL_BIAS = 0.03  # below which larger ones are
+SEARCH = 0.6  # share of the budget that may go into finding the step sizes
 FEW_STEPS = 3  # a relaxation this short needs no larger steps
 MOST_HALVINGS = 24
 SMALLER, STAY, LARGER = 1, 0, -1  # ways to go, in halvings
@@ -64,6 +65,7 @@ class Ladder:
             observed = self.chains.observe(x)
             rung.relax(self.chains, observed, self.budget if budget is None else budget)
             self.spent += rung.steps
+            self.tell(self.spent / max(self.budget, 1))
         return self.rungs[place]
 
     def search(self) -> bool:
@@ -99,9 +101,9 @@ class Ladder:
 
     def _is_affordable(self, three: list[Rung]) -> bool:
         """Whether one more rung below fits what is left, at the growth of relaxation seen so far."""
-        growth = three[2].relaxation / max(three[1].relaxation, 1)
+        growth = (three[2].relaxation / max(three[0].relaxation, 1)) ** 0.5
         ahead = growth * three[2].steps
-        return three[2].is_relaxed and self.spent + ahead < self.budget / 2
+        return three[2].is_relaxed and self.spent + ahead < SEARCH * self.budget
 
     def _change(self, three: list[Rung]) -> float:
         """How much variances and equipartition change from h to h/4: the mean over coordinates, or what is significant

@@ -1,6 +1,6 @@
 """The stationary law in the limit of small steps, held against the claimed one: one test for each kind of feature."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -55,19 +55,17 @@ class Laws(NamedTuple):
     weights: np.ndarray
 
 
-def laws(three: list[Rung], features: Features, law: Reference, expected: np.ndarray, errors: np.ndarray) -> Laws:
+def laws(three: list[Rung], features: Features, expected: np.ndarray, errors: np.ndarray) -> Laws:
     """Temperature is the mean of equipartition over coordinates, `equipartition` the differences from that mean, so
     that the two are independent; `variance` is what the variance says beyond equipartition, so that it is independent
     of both (for a Gaussian in its own axes: nothing)."""
-    d, size, chains = features.dim, len(expected), len(three[0].total)
-    identity = np.eye(size)
+    d, identity = features.dim, np.eye(len(expected))
     even = identity[:, features.equipartition]
     weights = _weights(limit(three, even).error)
     pooled = even @ weights
     tests = [_test("temperature", three, pooled[:, None], expected, errors, np.zeros(1, int), 1)]
     if d > 1:
-        differences = even - pooled[:, None]
-        tests.append(_test("equipartition", three, differences, expected, errors, np.arange(d), max(d - 1, 1)))
+        tests.append(_test("equipartition", three, even - pooled[:, None], expected, errors, np.arange(d), d - 1))
     tests.append(_test("mean", three, identity[:, features.linear], expected, errors, np.arange(d), d))
     beyond, which = _beyond_equipartition(three[2], features)
     if len(which):
@@ -77,7 +75,7 @@ def laws(three: list[Rung], features: Features, law: Reference, expected: np.nda
         tests.append(
             _test("covariance", three, identity[:, features.crossed], expected, errors, np.arange(count), count)
         )
-    return Laws(tuple(replace(test, chains=chains) for test in tests), weights)
+    return Laws(tuple(tests), weights)
 
 
 def _test(
@@ -89,7 +87,8 @@ def _test(
     which: np.ndarray,
     count: int,
 ) -> Test:
-    return Test(name, limit(three, select), expected @ select, np.sqrt(errors**2 @ select**2), which, count, 0)
+    known, blur, chains = expected @ select, np.sqrt(errors**2 @ select**2), len(three[0].total)
+    return Test(name, limit(three, select), known, blur, which, count, chains)
 
 
 def _weights(errors: np.ndarray) -> np.ndarray:

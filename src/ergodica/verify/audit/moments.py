@@ -25,7 +25,8 @@ from ergodica.verify.audit.steps import Step
 SMALL = 0.004  # mean square displacement of a small step, in units of the variance, for the fastest coordinate
 BLOCK = 4096  # pairs moved at once
 PAIRS = 2**17  # of a JAX step
-CALLED_PAIRS = 2**13  # of a NumPy step
+CALLED_PAIRS = 2**13  # of a NumPy step, at full effort
+FEWEST_PAIRS = 2**10
 REPEATS = 8  # keys for each pair, where draws are dear
 HALVINGS = 30
 
@@ -49,13 +50,15 @@ class Balance(NamedTuple):
     clusters: int
 
 
-def balance(step: Step, features: Features, law: Reference, step_size: float, seed: int) -> Balance | None:
+def balance(
+    step: Step, features: Features, law: Reference, step_size: float, seed: int, effort: float
+) -> Balance | None:
     """One-step moments of a step without a state of its own; None if no small step is finite and moves."""
     half = len(law.draws) // 2
     one, other = law.draws[:half], law.draws[half : 2 * half]
     move = _mover(step, features) if step.is_jax else _caller(step, features)
-    per_block = max(BLOCK // half, 1)
-    wanted = PAIRS if step.is_jax else CALLED_PAIRS
+    per_block = max((BLOCK if step.is_jax else FEWEST_PAIRS) // half, 1)
+    wanted = PAIRS if step.is_jax else max(int(min(effort, 1) * CALLED_PAIRS), FEWEST_PAIRS)
     blocks = [slice(at, at + per_block) for at in range(0, one.shape[1] - per_block + 1, per_block)]
     blocks = blocks[: max(wanted // (half * per_block), 1)]
     repeats = int(np.clip(wanted // (half * per_block * len(blocks)), 1, REPEATS))

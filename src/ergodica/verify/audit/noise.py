@@ -15,7 +15,8 @@ from ergodica.verify.audit.rungs import Rung
 from ergodica.verify.audit.tails import any_of, normal_score, two_sided
 
 LOWEST = 3  # frequency that is looked at, in turns over all steps
-STEPS = 240  # divisible by every period up to 6, and by 8, 10, 12
+FEW_STEPS = 9  # are enough to see how far a step goes
+STEPS = 240  # divisible by every period up to 6, and by 8, 10, 12; a multiple of a turn of `NumpyChains.path`
 SECOND_ORDER = 2.83  # E[dx²] at h over that at h/2: 2 for a first-order process, 4 for one with momentum
 
 
@@ -36,12 +37,15 @@ class Noise(NamedTuple):
         return self.is_second_order and self.spreads.max() > 2 * self.spreads.min()
 
 
-def noise(chains: Any, rung: Rung, smaller: Rung, deviation: np.ndarray) -> Noise | None:
+def noise(chains: Any, rung: Rung, smaller: Rung, dim: int) -> Noise | None:
     """From chains that have relaxed, at two step sizes; None if they leave the finite numbers."""
-    paths = [chains.trace(r.states, r.word, r.steps, r.step_size, STEPS + 3) / deviation for r in (rung, smaller)]
-    if not np.isfinite(paths).all() or np.max(np.abs(paths)) > 1e100:
+    paths = [
+        chains.path(r.states, r.word, r.steps, r.step_size, steps)[..., :dim]
+        for r, steps in ((rung, STEPS + 3), (smaller, FEW_STEPS))
+    ]
+    if not all(np.isfinite(x).all() and np.max(np.abs(x)) < 1e100 for x in paths):
         return None
-    jumps = [np.diff(path, axis=0) for path in paths]
+    jumps = [np.diff(x, axis=0) for x in paths]
     is_second_order = bool(np.mean(jumps[0] ** 2) > SECOND_ORDER * np.mean(jumps[1] ** 2))
     y = np.diff(jumps[0], axis=0) if is_second_order else jumps[0]
     y = y[: STEPS + 1] / np.maximum(y.std((0, 1)), 1e-300)

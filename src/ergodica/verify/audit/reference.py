@@ -26,6 +26,7 @@ LEAPS = 16
 ROUNDS = 40  # of adapting the trajectories' step and mass
 MOST_APART = 8  # trajectories between draws that are kept
 WORK = 2e9  # as `work` counts it
+HOPELESS = 2.0
 SETTLED = 1.05  # the largest R-hat of a reference that counts as settled
 
 
@@ -48,8 +49,10 @@ class Reference(NamedTuple):
     rhat: float = 1.0
 
 
-def reference(target: Any, position: PyTree, temperature: float, key: Array, draws: int) -> Reference:
-    """What is known of exp(-U/T), in the order of `ravel_pytree`, with about `draws` draws."""
+def reference(
+    target: Any, position: PyTree, temperature: float, key: Array, draws: int, effort: float = 1.0
+) -> Reference:
+    """What is known of exp(-U/T), in the order of `ravel_pytree`, with about `draws` draws where they are exact."""
     layout = Layout.of(position)
     gaussian = _gaussian(target, position, temperature, layout, key, draws)
     if gaussian is not None:
@@ -59,11 +62,12 @@ def reference(target: Any, position: PyTree, temperature: float, key: Array, dra
         return _drawn(target.truth, layout, key, draws)
     # The same law again, for another step, need not be drawn again. The target is kept with its draws, so that no other
     # one can come by its id.
-    name = (id(target), layout, temperature, tuple(np.asarray(jax.random.key_data(key)).tolist()))
+    name = (id(target), layout, temperature, effort, tuple(np.asarray(jax.random.key_data(key)).tolist()))
     if name not in _DRAWN:
         while len(_DRAWN) >= MOST_DRAWN:
             _DRAWN.pop(next(iter(_DRAWN)))
-        _DRAWN[name] = target, _leapfrog(target, layout, _starts(draw, position, layout, key), temperature, key)
+        starts = _starts(draw, position, layout, key)
+        _DRAWN[name] = target, _leapfrog(target, layout, starts, temperature, key, effort)
     return _DRAWN[name][1]
 
 
@@ -117,9 +121,12 @@ def _starts(draw: Any, position: PyTree, layout: Layout, key: Array) -> np.ndarr
     return np.broadcast_to(np.asarray(layout.ravel(position), float), (CHAINS, layout.size))
 
 
-def _leapfrog(target: Any, layout: Layout, starts: np.ndarray, temperature: float, key: Array) -> Reference:
+def _leapfrog(
+    target: Any, layout: Layout, starts: np.ndarray, temperature: float, key: Array, effort: float
+) -> Reference:
     """HMC with a step that follows acceptance and a mass that follows the spread, both frozen before draws are kept."""
-    apart = int(np.clip(WORK / (work_of_gradient(target, layout) * LEAPS * CHAINS * (ROUNDS + KEPT)), 1, MOST_APART))
+    each = work_of_gradient(target, layout) * LEAPS * CHAINS * (ROUNDS + KEPT)
+    apart = int(np.clip(min(effort, 1) * WORK / each, 1, MOST_APART))
     x, step_size, mass = jnp.asarray(starts), jnp.asarray(0.1, jnp.float64), jnp.ones(layout.size, jnp.float64)
     number, kept, shares = jnp.asarray(temperature, jnp.float64), [], []
     for n in range(ROUNDS + KEPT):
@@ -136,15 +143,15 @@ def _leapfrog(target: Any, layout: Layout, starts: np.ndarray, temperature: floa
             spread = jnp.var(x, axis=0)
             mass, step_size = number / jnp.maximum(spread, 1e-12 * jnp.max(spread)), jnp.asarray(0.3, jnp.float64)
     draws = np.swapaxes(np.stack(kept), 0, 1)
-    if not np.isfinite(draws).all():
+    rhat = _rhat(draws)
+    if not rhat < HOPELESS:  # NaN where draws are not finite, or none moved
         raise InputError(
-            "reference draws of exp(-U/T) are not finite: is the law normalisable? Give position= near its mode"
+            f"reference draws of exp(-U/T) do not settle (R-hat {rhat:.3g}): is the law normalisable, can chains reach "
+            "all of it? Give position= near its mode, or a target whose truth has a draw"
         )
     mean, mean_error, deviation, variance_error = _moments(draws)
-    rhat = _rhat(draws)
-    words = (
-        f"reference draws by Metropolis-corrected leapfrog (R-hat {rhat:.3f}, {100 * np.mean(shares):.0f} % accepted)"
-    )
+    share = 100 * np.mean(shares)
+    words = f"reference draws by Metropolis-corrected leapfrog (R-hat {rhat:.3f}, {share:.0f} % accepted)"
     return Reference(draws, mean, deviation, mean_error, variance_error, words, rhat)
 
 

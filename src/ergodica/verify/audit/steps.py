@@ -70,10 +70,9 @@ def _refusal(reasons: list[Exception], has_state: bool) -> str:
 
 def _unless_baked(traced: Step, called: Step, vector: np.ndarray, step_size: float) -> Step:
     """NumPy's own random numbers pass through JAX's tracing as constants: then the step must be called, not traced."""
-    state = traced.start(jax.random.key(0), jnp.asarray(vector))
-    jaxpr = jax.make_jaxpr(lambda key: traced.move(key, state, step_size))(jax.random.key(0)).jaxpr
-    (key,) = jaxpr.invars
-    if any(key is var for equation in jaxpr.eqns for var in equation.invars):
+    state = jax.eval_shape(traced.start, jax.random.key(0), vector)
+    jaxpr = jax.make_jaxpr(traced.move)(jax.random.key(0), state, step_size).jaxpr
+    if any(jaxpr.invars[0] is var for equation in jaxpr.eqns for var in equation.invars):
         return traced
     try:
         rng = np.random.default_rng(0)
@@ -176,7 +175,9 @@ def _in_numpy(step: Any, init: Any, read: Any, layout: Layout) -> Step:
 
 
 def _strong(leaf: Any) -> Any:
-    return leaf if isinstance(leaf, jax.Array) and not leaf.weak_type else jnp.asarray(leaf, jnp.asarray(leaf).dtype)
+    """An array of its dtype for good: a loop refuses a state whose weak types turn strong."""
+    array = jnp.asarray(leaf)
+    return array if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else jnp.asarray(leaf, array.dtype)
 
 
 def _like(after: Any, before: Any) -> Any:

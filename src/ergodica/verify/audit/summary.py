@@ -28,6 +28,8 @@ from ergodica.verify.audit.verdict import (
 )
 from ergodica.verify.report import Check
 
+BROAD = 0.1  # share of the temperature that an extrapolation may leave without a word
+
 
 class Findings(NamedTuple):
     """All that an audit has seen."""
@@ -73,7 +75,7 @@ def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
 def summary(found: Findings, temperature: float, step_size: float | None) -> Audit:
     names, (i, j) = coordinate_names(found.step.layout), found.features.pairs
     pairs = [(names[a], names[b]) for a, b in zip(np.asarray(i), np.asarray(j), strict=True)]
-    tested = laws(found.ladder.three, found.features, found.law, found.expected, found.expected_errors)
+    tested = laws(found.ladder.three, found.features, found.expected, found.expected_errors)
     count = len(tested.tests) + (found.balance is not None) + (found.noise is not None)
     alpha = level(count)
     checks = _plain_checks(found, names, step_size)
@@ -92,8 +94,12 @@ def summary(found: Findings, temperature: float, step_size: float | None) -> Aud
     rows = tuple(_row(rung, found, tested, names, temperature) for rung in _by_size(found.ladder))
     falling, bias_words = _order(found, tested, passed)
     seen = sensitivity(tested, found.balance, alpha, found.step.dim)
-    notes = _notes(found, checks, sampled, temperature, names, seen, bias_words, step_size)
-    figures = _figures(found, tested, sampled, temperature, falling, p_value, seen, rows)
+    notes = _notes(found, checks, sampled, temperature, names, seen, bias_words)
+    figures = {
+        "temperature": list(sampled), "asked": temperature, "order": None if falling is None else list(falling),
+        "p_value": p_value, "false_alarm": FALSE_ALARM, "seen": seen, "steps": [row._asdict() for row in rows],
+    }  # fmt: skip
+    figures |= _figures(found)
     return Audit(
         title(found.step, temperature), tuple(checks), tuple(notes), figures,
         sampled, temperature, rows, falling, p_value, FALSE_ALARM,
@@ -172,7 +178,7 @@ def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None
 
 def _notes(
     found: Findings, checks: list[Check], sampled: Estimate, asked: float, names: list[str],
-    seen: dict[str, Any], bias_words: str, step_size: float | None,
+    seen: dict[str, Any], bias_words: str,
 ) -> list[str]:  # fmt: skip
     notes = []
     failed = {check.name: check for check in checks if not check.passed}
@@ -184,6 +190,11 @@ def _notes(
         f"would have seen, in 95 of 100 audits: a temperature off by {percent(seen['temperature'])}, that of one "
         f"coordinate by {percent(seen['coordinate'])} (of the least known one by {percent(seen['worst coordinate'])})"
     )
+    if seen["leftover"] > BROAD:
+        notes.append(
+            "at the smallest step sizes that the budget allows, the bias is too large to extrapolate well: what is "
+            f"left may be {percent(seen['leftover'])} of the temperature; give more effort"
+        )
     slow = sorted({k for rung in found.ladder.three for k in rung.slow})
     if slow:
         dim = found.step.dim
@@ -199,24 +210,14 @@ def _notes(
     return notes
 
 
-def _figures(
-    found: Findings, tested: Laws, sampled: Estimate, asked: float, falling: Estimate | None, p_value: float,
-    seen: dict[str, Any], rows: tuple[StepBias, ...],
-) -> dict[str, Any]:  # fmt: skip
-    figures: dict[str, Any] = {
-        "temperature": list(sampled),
-        "asked": asked,
-        "order": None if falling is None else list(falling),
-        "p_value": p_value,
-        "false_alarm": FALSE_ALARM,
-        "seen": seen,
-        "steps": [row._asdict() for row in rows],
-        "ladder": [rung.step_size for rung in found.ladder.three],
-    }
+def _figures(found: Findings) -> dict[str, Any]:
+    """The ladder, and what one step and the noise showed."""
+    figures: dict[str, Any] = {"ladder": [rung.step_size for rung in found.ladder.three]}
     if found.balance is not None:
         part, dim = found.balance, found.step.dim
         figures["one step"] = {
             "step_size": part.step_size,
+            "residual": part.residual, "residual_error": part.error,
             "diffusion": part.diffusion, "diffusion_error": part.diffusion_error,
             "drift": part.drift, "drift_error": part.drift_error,
             "drift_over_noise": 1 - part.residual[:dim], "drift_over_noise_error": part.error[:dim],

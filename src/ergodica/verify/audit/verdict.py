@@ -111,8 +111,8 @@ def noise_check(found: Noise, alpha: float) -> Check:
             f"noise of consecutive steps is correlated, and by the step number ({listed}"
             f"{', ...' if found.period > 6 else ''}): a key or a batch used for {found.period} steps"
         )
-    passed = found.p_value >= alpha or found.is_redrawn
-    return Check("noise", passed, threshold(found.p_value), threshold(alpha), words, found.p_value)
+    p = 1.0 if found.is_redrawn else found.p_value
+    return Check("noise", p >= alpha, threshold(p), threshold(alpha), words, p)
 
 
 def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
@@ -133,6 +133,7 @@ def sensitivity(laws: Laws, found: Balance | None, alpha: float, dim: int) -> di
     """Relative errors that would have been seen: of the temperature, and of one coordinate (the median, the worst)."""
     temperature = laws.tests[0]
     result = {"temperature": seen(temperature.error[0], temperature.limit.leftover[0], threshold(alpha))}
+    result["leftover"] = float(temperature.limit.leftover[0])
     even = next((test for test in laws.tests if test.name == "equipartition"), temperature)
     bound = threshold(each_of(alpha, even.count))
     alone = np.array([seen(e, r, bound) for e, r in zip(even.error, even.limit.leftover, strict=True)])

@@ -12,11 +12,13 @@ from jaxtyping import Array
 from ergodica import structure
 from ergodica.errors import InputError
 from ergodica.verify.certificate import hypoellipticity
+from ergodica.verify.certificate.derivatives import check_derivatives
 from ergodica.verify.certificate.fault import Fault, find_fault, of_error
 from ergodica.verify.certificate.otherlaw import OtherLaw, find_other_law
 from ergodica.verify.certificate.repairs import Repair, find_repairs, in_words
+from ergodica.verify.certificate.tails import check_tails
 from ergodica.verify.certificate.terms import Functions, Terms, terms_at
-from ergodica.verify.functions import at, mismatch
+from ergodica.verify.functions import at, has_float32, mismatch
 from ergodica.verify.points import energies, walk
 from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import from_functions
@@ -30,9 +32,6 @@ COARSE_SLACK = 1e-5  # if its numbers are float32
 COARSE = (
     "The functions hold float32 numbers, so the residual is known to float32's rounding only; give them NumPy arrays "
     "of float64 to see more."
-)
-SMOOTH_IS_NOT_ERGODIC = (
-    "Full rank of the brackets gives a smooth law from any start; it does not prove that every region is found."
 )
 
 
@@ -79,11 +78,10 @@ def certify_sde(
     functions = drift, diffusion, hamiltonian
     _check_input(functions, dim)
     structure.check_temperature(temperature)
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed = {seed!r}: expected a whole number, 0 or more")
+    structure.check_seed(seed)
     with jax.enable_x64(True):
         points = find_points(hamiltonian, dim, start, float(temperature), seed)
-        return _Examination(functions, points, float(temperature), jax.random.key(seed)).report()
+        return _Examination(functions, points, float(temperature), seed).report()
 
 
 def _check_input(functions: Functions, dim: Any) -> None:
@@ -129,8 +127,8 @@ def _checked_start(start: Any, dim: int) -> np.ndarray:
 class _Examination:
     """One SDE at its points."""
 
-    def __init__(self, functions: Functions, points: np.ndarray, temperature: float, key: Array):
-        self.functions, self.temperature, self.key = functions, temperature, key
+    def __init__(self, functions: Functions, points: np.ndarray, temperature: float, seed: int):
+        self.functions, self.temperature, self.seed = functions, temperature, seed
         self.dim = points.shape[1]
         self.terms = self.evaluate(points)
         self.is_coarse = any(has_float32(function, self.dim) for function in functions)
@@ -143,12 +141,27 @@ class _Examination:
 
     def report(self) -> SdeCertificate:
         title = f"SDE in {self.dim} coordinates against exp(-H/{self.temperature:g}); {len(self.terms.points):,} points"
-        checks = [check_psd(self.terms, self.slack), check_residual(self.terms, self.tolerance)]
+        residual = check_residual(self.terms, self.tolerance)
+        checks = [check_psd(self.terms, self.slack), residual]
         notes = [COARSE] if self.is_coarse else []
-        if not checks[-1].passed:
+        if not residual.passed:
             return self.explained(title, checks, notes)
+        checks += self.check_functions()
+        if not all(check.passed for check in checks):
+            return SdeCertificate(title, tuple(checks), tuple(notes), {"repair": None})
         reach, more = self.check_reach()
         return SdeCertificate(title, (*checks, *reach), (*notes, *more), {"repair": None})
+
+    def check_functions(self) -> list[Check]:
+        """What the residual takes for granted: a law, and derivatives that are those of the functions."""
+        drift, diffusion, hamiltonian = self.functions
+        points = self.terms.points
+
+        def values(z: Array) -> dict[str, Array]:
+            return {"drift": drift(z), "diffusion": diffusion(z), "hamiltonian": hamiltonian(z)}
+
+        tails = check_tails(lambda z: hamiltonian(z) / self.temperature, points, self.seed)
+        return [tails, check_derivatives(values, points, self.seed)]
 
     def explained(self, title: str, checks: list[Check], notes: list[str]) -> SdeCertificate:
         """With the repair, the coordinate and the other law, for a residual that does not vanish."""
@@ -172,7 +185,7 @@ class _Examination:
     def check_reach(self) -> tuple[list[Check], list[str]]:
         """Hormander's condition, where D is singular."""
         values = np.linalg.eigvalsh(self.terms.diffusion)
-        if np.max(values) <= 0:
+        if np.max(values) <= 0 and len(self.terms.frozen) < self.dim:
             return [], [
                 "D = 0: the flow keeps the law, but samples it only if something, as the momentum, is resampled."
             ]
@@ -181,16 +194,12 @@ class _Examination:
         if self.dim > hypoellipticity.LIMIT:
             return [], [f"Hormander's condition was not looked at: {self.dim} numbers, limit {hypoellipticity.LIMIT}."]
         sde = from_functions(*self.functions, self.dim, self.temperature)
-        found = hypoellipticity.reach(sde, jnp.asarray(self.terms.points[:3]), self.key)
+        found = hypoellipticity.reach(sde, jnp.asarray(self.terms.points[:3]), jax.random.key(self.seed))
         words = f"D is singular; brackets to depth {found.depth} span {found.rank} of {found.dim} directions"
         if not found.is_full:
             words += f", least of all {sde.name(found.missed or 0)}: its law depends on the start"
-        return [Check("noise reaches everything", found.is_full, found.rank, found.dim, words)], [SMOOTH_IS_NOT_ERGODIC]
-
-
-def has_float32(function: Callable, dim: int) -> bool:
-    """Whether a number of float32 comes into the function's value, as a constant made in JAX's default mode does."""
-    return "f32[" in str(jax.make_jaxpr(function)(jnp.zeros(dim, jnp.float64)))
+        notes = [hypoellipticity.SMOOTH_IS_NOT_ERGODIC] if found.is_full else []
+        return [Check(hypoellipticity.NAME, found.is_full, found.rank, found.dim, words)], notes
 
 
 def check_values(terms: Terms, slack: float) -> None:

@@ -24,9 +24,14 @@ from jaxtyping import Array
 
 from ergodica.verify.sde import Sde, quick_filter_jit
 
+NAME = "noise reaches everything"
+SMOOTH_IS_NOT_ERGODIC = (
+    "Full rank of the brackets gives a smooth law from any start; it does not prove that the chain finds every region."
+)
 DEPTH = 4
 LIMIT = 300  # numbers
 RANK = 1e-9  # singular values below this, of vectors of length one, are rounding
+NUDGE = 1e-9  # relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
 
 
 class Reach(NamedTuple):
@@ -57,8 +62,8 @@ def reach(sde: Sde, points: Array, key: Array, is_resampled: bool = False) -> Re
         return Reach(min(ranks), sde.dim, 1, None if min(ranks) else 0)
     for depth in range(2, DEPTH + 1):
         letters = jax.random.normal(jax.random.fold_in(key, depth), (2 * sde.dim + 4, depth, sde.dim + 1), points.dtype)
-        words = _bracket_words(sde, points, letters, is_resampled)
-        found = np.concatenate([found, _unit(np.asarray(words))], axis=1)
+        words = np.asarray(_bracket_words(sde, _nudged(points), letters, is_resampled))
+        found = np.concatenate([found, _unit(_without_rounding(words))], axis=1)
         ranks = [_rank(vectors) for vectors in found]
         if min(ranks) == sde.dim:
             return Reach(sde.dim, sde.dim, depth, None)
@@ -103,6 +108,19 @@ def _bracket_words(sde: Sde, points: Array, coefficients: Array, is_resampled: b
 def bracket(u: Callable, v: Callable) -> Callable:
     """[u, v] = (dv/dz) u - (du/dz) v."""
     return lambda z: jax.jvp(v, (z,), (u(z),))[1] - jax.jvp(u, (z,), (v(z),))[1]
+
+
+def _nudged(points: Array) -> Array:
+    """The points, and after them the same moved a little."""
+    signs = jax.random.rademacher(jax.random.key(0), points.shape, points.dtype)
+    return jnp.concatenate([points, points * (1 + NUDGE * signs)])
+
+
+def _without_rounding(words: np.ndarray) -> np.ndarray:
+    """The brackets at the points, zero where those at the nudged ones are others: they cancel but for rounding."""
+    here, there = np.split(words, 2)
+    change = np.linalg.norm(here - there, axis=-1, keepdims=True)
+    return np.where(change > 1e-2 * np.linalg.norm(here, axis=-1, keepdims=True), 0.0, here)
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

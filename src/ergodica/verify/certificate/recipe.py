@@ -22,17 +22,16 @@ from ergodica.verify.certificate.declared import (
     check_structure,
     left_behind,
 )
+from ergodica.verify.certificate.derivatives import check_derivatives
 from ergodica.verify.certificate.faces import check_faces
+from ergodica.verify.certificate.tails import check_tails
 from ergodica.verify.points import walk
 from ergodica.verify.precision import widened
 from ergodica.verify.report import Check, Report
-from ergodica.verify.sde import Sde, from_recipe, quick_jit
+from ergodica.verify.sde import RecipeSde, Sde, from_recipe, quick_jit
 from ergodica.verify.spinner import spinner
 from ergodica.verify.stationarity import EXACT_LIMIT, FALSE_ALARM, exact_residual, probed_residual, rounding
 
-SMOOTH_IS_NOT_ERGODIC = (
-    "Full rank of the brackets gives a smooth law from any start; it does not prove that the chain finds every region."
-)
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 
 
@@ -59,6 +58,7 @@ def certify(
     if position is None:
         raise InputError("certify needs a position to start from: give one, or give the target an `init`")
     structure.check_temperature(temperature)
+    structure.check_seed(seed)
     with jax.enable_x64(True), spinner("certifying"):
         recipe, target, position = widened((recipe, target, position))
         target.check(position)
@@ -77,8 +77,8 @@ def _check_input(recipe: Any, target: Any, points: int) -> None:
             f"certify needs a target with a potential (eg.Density, eg.Posterior), got {type(target).__name__}: "
             "certify the recipe on a small density with positions of the same kind"
         )
-    if points < 1:
-        raise InputError(f"points must be at least 1, got {points}")
+    if not isinstance(points, int) or points < 1:
+        raise InputError(f"points must be a whole number, at least 1, got {points!r}")
 
 
 class _InsidePotential(eqx.Module):
@@ -98,6 +98,39 @@ class _InsidePotential(eqx.Module):
             return value
         low, high = self.faces
         return jnp.where(jnp.all((q > low) & (q < high)), value, jnp.inf)
+
+
+class Scaled(eqx.Module):
+    """U/T of a flat position."""
+
+    potential: _InsidePotential
+    temperature: float
+
+    def __call__(self, q: Array) -> Array:
+        return self.potential(q) / self.temperature
+
+
+class Watched(eqx.Module):
+    """H, and D and Q along a fixed vector, as functions of the flat phase."""
+
+    sde: RecipeSde
+    weights: Array
+
+    def __call__(self, z: Array) -> dict[str, Array]:
+        sde = self.sde
+        values = {"H": sde.hamiltonian(z), "D": sde.diffuse(z, self.weights)}
+        if sde.dim <= EXACT_LIMIT and sde.recipe.curl:
+            _, q = sde.recipe.matrices(sde.target, sde.layout.unravel(z), sde.temperature)
+            values["Q"] = q @ self.weights
+        return values
+
+
+def open_sides(target: Any, position: PyTree) -> np.ndarray | None:
+    """For each number of the position where it may go to infinity: 1, -1, 0 nowhere, nan both ways."""
+    if target.domain is None:
+        return None
+    low, high = (np.isfinite(np.asarray(bound)) for bound in bounds(target.domain, position))
+    return np.where(low & high, 0.0, np.where(low, 1.0, np.where(high, -1.0, np.nan)))
 
 
 class _Certifier:
@@ -136,6 +169,7 @@ class _Certifier:
         if is_small:
             few = self.phases[:4] if sde.dim > 50 else self.phases
             checks.append(check_correction(self.recipe, self.target, few, self.temperature))
+        checks += self._check_functions(sde, np.asarray(places))
         checks.append(check_residual(sde, places) if is_small else check_by_probes(sde, places, self.probe_key))
         positions = [phase.position for phase in self.phases[:3]]
         checks += check_auxiliaries(self.recipe, positions, self.draw_key, self.temperature)
@@ -143,6 +177,16 @@ class _Certifier:
             checks.append(check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature))
         reach, notes = check_reach(self.recipe, sde, places[:3], self.reach_key)
         return self._bundle([*checks, *reach], notes)
+
+    def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
+        """What the residual takes for granted: a law, and derivatives that are those of the functions."""
+        position, size = self.phases[0].position, sde.slots[0]
+        potential = _InsidePotential.of(self.target, position)
+        rays = int(np.clip(1e6 / (self.target.size or 1), 16, 256))
+        energy = Scaled(potential, self.temperature)
+        tails = check_tails(energy, places[:, :size], self.seed, rays, open_sides(self.target, position))
+        weights = jnp.asarray(np.random.default_rng([self.seed, 1]).standard_normal(sde.dim))
+        return [tails, check_derivatives(Watched(sde, weights), places, self.seed)]
 
     def _bundle(self, checks: list[Check], notes: list[str]) -> Report:
         slots = ", ".join(f"{tree.size(getattr(self.phases[0], slot)):,} {slot}" for slot in self.recipe.slots)
@@ -180,18 +224,15 @@ def check_by_probes(sde: Sde, places: Array, key: Array) -> Check:
 
 def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[list[Check], list[str]]:
     """Hormander's condition; for D = 0, with the momentum resampled."""
-    name = "noise reaches everything"
     if sde.dim > hypoellipticity.LIMIT:
         return [], [
             f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {hypoellipticity.LIMIT}."
         ]
-    is_bare = not recipe.diffusion
+    is_bare = not recipe.diffusion and bool(recipe.momenta)
     found = hypoellipticity.reach(sde, places, key, is_resampled=is_bare)
-    notes = [SMOOTH_IS_NOT_ERGODIC] if found.depth > 1 else []
+    notes = [hypoellipticity.SMOOTH_IS_NOT_ERGODIC] if found.is_full and found.depth > 1 else []
     if is_bare:
-        notes.append(
-            "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
-        )
+        notes.append(MUST_RESAMPLE)
     if found.is_full:
         how = "D has full rank" if found.depth == 1 else f"brackets of depth {found.depth} have full rank"
         words = how if not is_bare else f"with the momentum resampled, {how}"
@@ -200,4 +241,4 @@ def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[li
             f"brackets to depth {hypoellipticity.DEPTH} span {found.rank} of {found.dim} directions; least of all "
             f"{sde.name(found.missed or 0)}: it is not moved by noise, so its law depends on the start"
         )
-    return [Check(name, found.is_full, found.rank, found.dim, words)], notes
+    return [Check(hypoellipticity.NAME, found.is_full, found.rank, found.dim, words)], notes

@@ -6,7 +6,7 @@ import numpy as np
 from ergodica.verify.certificate.terms import terms_at
 from ergodica.verify.completeness.extent import centre_and_half
 from ergodica.verify.completeness.grid import Box
-from ergodica.verify.functions import HandWritten, at
+from ergodica.verify.functions import HandWritten, at, has_float32
 from ergodica.verify.report import Check
 from ergodica.verify.stationarity import rounding
 
@@ -19,8 +19,10 @@ DECAY = 0.9  # an integrable power of the distance falls by 2^-a with each doubl
 def stationary(process: HandWritten, points: np.ndarray) -> Check:
     """div c - c . grad H = 0 at points of the bulk, up to rounding."""
     with jax.enable_x64(True):
-        residual = terms_at((process.drift, process.diffusion, process.hamiltonian), points, 1.0).residual()
-    worst, tolerance = int(np.argmax(residual.relative)), rounding(np.float64)
+        functions = (process.drift, process.diffusion, process.hamiltonian)
+        residual = terms_at(functions, points, 1.0).residual()
+        is_coarse = any(has_float32(function, process.dim) for function in functions)
+    worst, tolerance = int(np.argmax(residual.relative)), rounding(np.float32 if is_coarse else np.float64)
     figure = float(residual.relative[worst])
     if figure <= tolerance:
         words = f"div(c p) = 0 at {len(points):,} points of the bulk, up to rounding: exp(-H) is invariant"

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica import structure
 from ergodica.errors import InputError
 from ergodica.verify.completeness.conditions import integrable, stationary
 from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant
@@ -78,6 +79,7 @@ def rebuild_curl(
     given = None if box is None else checked_box(box)
     process = hand_written(drift, diffusion, hamiltonian, None if given is None else len(given))
     check_request(resolution, method, process.dim)
+    structure.check_seed(seed)
     title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
     with waiting("rebuilding the curl") as tell:
         bulk = looked_at(process, seed)

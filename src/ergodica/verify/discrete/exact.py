@@ -213,7 +213,7 @@ class _Column:
             why = "the noise of the batches grows faster with the distance from the mean than the steps shrink it"
         advice = f"the largest stable step size is {largest or 0:.4g}"
         if largest is None:
-            advice = "no smaller step has one: some direction has no drift"
+            advice = "no smaller step has one: some direction has no drift, or is 1e13 times slower than the fastest"
         raise InputError(f"at step size {step_size:g} the chain has no stationary law ({why}); {advice}")
 
     def law_or_none(self, step_size: float) -> DiscreteLaw | None:

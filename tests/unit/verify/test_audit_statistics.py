@@ -1,0 +1,82 @@
+"""Tails, extrapolation, the order of a bias: the arithmetic of an audit, without chains."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ergodica.verify.audit import Estimate
+from ergodica.verify.audit.limit import limit, order
+from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.tails import any_of, each_of, normal_score, threshold, two_sided
+from ergodica.verify.audit.verdict import percent, temperature_words
+
+
+def rung(step_size, mean, spread, chains=400, seed=0):
+    """Chains whose averages have this mean exactly and this standard error."""
+    noise = np.random.default_rng(seed).normal(size=(chains, 1))
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    return Rung(step_size, None, np.zeros(2), slice(0, 1), blocks=1, total=mean + spread * np.sqrt(chains) * noise)
+
+
+def ladder(law, spread=1e-3):
+    return [rung(h, law(h), spread, seed=k) for k, h in enumerate((0.4, 0.2, 0.1))]
+
+
+@pytest.mark.parametrize("p", [0.3, 1e-4, 1e-12])
+def test_tails_and_their_inverses(p):
+    assert two_sided(threshold(p)) == pytest.approx(p, rel=1e-6)
+    assert any_of(each_of(p, 7), 7) == pytest.approx(p, rel=1e-9)
+    assert two_sided(1.5) == pytest.approx(2 * stats.norm.sf(1.5))
+
+
+@pytest.mark.parametrize("t", [0.5, -3.0, 5.0, 9.0])
+def test_normal_score_has_the_tail_of_student(t):
+    score = float(normal_score(t, 32))
+    assert np.sign(score) == np.sign(t)
+    assert two_sided(score) == pytest.approx(2 * stats.t.sf(abs(t), 31), rel=0.1)
+
+
+def test_a_parabola_is_extrapolated_exactly_and_the_error_is_that_of_the_weights():
+    found = limit(ladder(lambda h: 1.0 - 0.3 * h + 0.7 * h**2), np.eye(1))
+    assert found.value[0] == pytest.approx(1.0)
+    assert found.error[0] == pytest.approx(1e-3 * np.sqrt(1 / 9 + 4 + 64 / 9))
+
+
+def test_what_a_regular_bias_leaves_is_allowed_for():
+    """Euler's rule has variance 1/(1 - h/2), here for h/2: what the parabola leaves of it is within the leftover."""
+    found = limit(ladder(lambda h: 1 / (1 - h / 4), spread=1e-5), np.eye(1))
+    assert 3 * found.error[0] < abs(found.value[0] - 1) <= found.leftover[0] + 3 * found.error[0] < 0.01
+
+
+def test_a_bias_that_does_not_settle_is_not_extrapolated_with_confidence():
+    found = limit(ladder(lambda h: 1 + 50 * h**3), np.eye(1))
+    assert found.leftover[0] > abs(found.value[0] - 1)
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_the_order_of_a_bias(power):
+    sizes = np.array([0.4, 0.2, 0.1])
+    noise = 1e-3 * np.random.default_rng(1).normal(size=3)
+    found = order(sizes, 0.3 * sizes**power + noise, np.full(3, 1e-3))
+    assert found is not None
+    assert found.low < power < found.high < power + 0.2
+
+
+def test_no_order_is_told_of_a_bias_that_is_not_clear():
+    assert order(np.array([0.4, 0.2, 0.1]), np.array([3e-3, -1e-3, 2e-3]), np.full(3, 1e-3)) is None
+
+
+def test_estimates_show_the_digits_that_the_interval_leaves():
+    assert str(Estimate.of(0.5, 0.005)) == "0.50 (0.49-0.51)"
+    assert str(Estimate.of(0.5, 0.01)) == "0.50 (0.48-0.52)"
+    assert str(Estimate.of(0.01, 0.02)) == "0.01 (-0.03 to 0.05)"
+    assert str(Estimate.of(1000.0, 50.0)) == "1000 (902-1098)"
+    assert (percent(0.012), percent(1.5)) == ("1.2 %", "150 %")
+
+
+def test_words_name_the_dimension_only_where_the_interval_holds_it():
+    assert "that is the dimension, 10" in temperature_words(Estimate.of(10.0, 0.1), 1.0, 10)
+    assert "dimension" not in temperature_words(Estimate.of(10.0, 1.5), 1.0, 10)
+    assert (
+        temperature_words(Estimate.of(0.5, 0.01), 1.0, 10) == "it samples at temperature 0.50 (0.48-0.52), asked for 1"
+    )

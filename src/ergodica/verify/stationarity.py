@@ -133,8 +133,8 @@ def t_p_value(t: np.ndarray | float, freedom: float) -> np.ndarray:
 
 def t_quantile(p: float, freedom: float) -> float:
     """The t whose two-sided p-value is `p`, by bisection."""
-    low, high = 0.0, 1e6
-    for _ in range(80):
+    low, high = 0.0, 100.0
+    for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if float(t_p_value(middle, freedom)) > p else (low, middle)
     return high

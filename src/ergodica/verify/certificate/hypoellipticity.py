@@ -112,8 +112,9 @@ def bracket(u: Callable, v: Callable) -> Callable:
 
 def _nudged(points: Array) -> Array:
     """The points, and after them the same moved a little."""
-    signs = jax.random.rademacher(jax.random.key(0), points.shape, points.dtype)
-    return jnp.concatenate([points, points * (1 + NUDGE * signs)])
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], points.shape)
+    here = np.asarray(points)
+    return jnp.asarray(np.concatenate([here, here * (1 + NUDGE * signs)]))
 
 
 def _without_rounding(words: np.ndarray) -> np.ndarray:

@@ -1,12 +1,12 @@
 """Is what the user wrote a recipe? Keys and kinds at construction; values (PSD, skew, elementwise) in `recipe.init`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.energy import AuxiliaryEnergy, Energy, Gaussian
@@ -14,6 +14,7 @@ from ergodica.errors import InputError
 from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field, Root
 from ergodica.operators import DenseOperator, Operator, ScalarOperator
 from ergodica.phase import Point
+from ergodica.quick import quick_filter_jit
 
 RESERVED = ("position", "potential", "temperature")
 SYMMETRIC = 1e-5  # relative asymmetry that rounding may leave: matrices are often made in float32 and widened later
@@ -127,25 +128,54 @@ def _check_positive(what: str, value: Any) -> None:
 
 def check_at(recipe: Any, point: Point) -> None:
     """D PSD, Q skew, `Elementwise` true, masses positive definite, at this point of the phase."""
-    for name, energy in recipe.energy.items():
-        if isinstance(energy, Gaussian):
-            mass = energy.mass_operator(tree.Layout.of(point.slot("position")))
-            check_psd(f"the mass of {name!r}", mass, strict=True)
-        if isinstance(energy, Energy):
-            jax.eval_shape(lambda phase, e=energy, n=name: e.value(point._replace(phase=phase), n), point.phase)
-    for slot, field in recipe.diffusion.items():
-        message = explanation(field, point.potential)
+    check_look(recipe, _compiled_look(recipe, point))
+
+
+def check_look(recipe: Any, found: "Look") -> None:
+    """`check_at`, of what has been looked up at a point."""
+    for field in recipe.diffusion.values():
+        message = explanation(field, found.potential)
         if message:
             raise InputError(message)
-        check_psd(f"diffusion[{slot!r}]", field.at(point, slot, slot), strict=False)
-        _check_elementwise(f"diffusion[{slot!r}]", field, point, slot, slot)
-    for (row, col), field in recipe.curl.items():
-        operator = field.at(point, row, col)
-        what = f"curl[{(row, col)!r}]"
-        _check_finite(what, operator)
+    for name, mass in found.masses.items():
+        check_psd(f"the mass of {name!r}", mass, strict=True)
+    for slot, operator in found.diffusion.items():
+        check_psd(f"diffusion[{slot!r}]", operator, strict=False)
+    for (row, col), operator in found.curl.items():
+        _check_finite(f"curl[{(row, col)!r}]", operator)
         if row == col:
-            _check_skew(what, operator)
-        _check_elementwise(what, field, point, row, col)
+            _check_skew(f"curl[{(row, col)!r}]", operator)
+    for (what, slot), (gap, bound) in found.mixed.items():
+        _check_elementwise(recipe, what, slot, np.asarray(gap), float(bound))
+
+
+class Look(NamedTuple):
+    """What there is to check at a point: operators, and how far elementwise fields are from being so."""
+
+    potential: Any
+    masses: dict[str, Operator]
+    diffusion: dict[str, Operator]
+    curl: dict[tuple[str, str], Operator]
+    mixed: dict[tuple[Any, str], tuple[Array, Array]]  # by key of the block and slot it reads: gaps and their bound
+
+
+def look(recipe: Any, point: Point) -> Look:
+    """To be compiled: operation by operation it would take a second and more."""
+    layout = tree.Layout.of(point.slot("position"))
+    masses = {n: energy.mass_operator(layout) for n, energy in recipe.energy.items() if isinstance(energy, Gaussian)}
+    for name, energy in recipe.energy.items():
+        if isinstance(energy, Energy):
+            jax.eval_shape(lambda phase, e=energy, n=name: e.value(point._replace(phase=phase), n), point.phase)
+    diffusion = {slot: field.at(point, slot, slot) for slot, field in recipe.diffusion.items()}
+    curl = {(row, col): field.at(point, row, col) for (row, col), field in recipe.curl.items()}
+    mixed = {}
+    for key, field in (*recipe.diffusion.items(), *recipe.curl.items()):
+        row, col = key if isinstance(key, tuple) else (key, key)
+        mixed |= {(key, slot): gaps for slot, gaps in _mixing(field, point, row, col).items()}
+    return Look(point.potential, masses, diffusion, curl, mixed)
+
+
+_compiled_look = quick_filter_jit(look)
 
 
 def explanation(field: Field, potential: Any) -> str | None:
@@ -161,7 +191,7 @@ def _entries(operator: Operator) -> PyTree:
 def _check_finite(what: str, operator: Operator) -> None:
     value = _entries(operator)
     for path, leaf in zip(tree.paths(value), jax.tree.leaves(value), strict=True):
-        if not bool(jnp.all(jnp.isfinite(leaf))):
+        if not np.all(np.isfinite(np.asarray(leaf))):
             where = np.argwhere(~np.isfinite(np.asarray(leaf)))[0]
             raise InputError(f"{what} is not finite at the start: entry {path}{where.tolist()} is NaN or infinite")
 
@@ -175,9 +205,9 @@ def check_psd(what: str, operator: Operator, strict: bool) -> None:
         return
     value = _entries(operator)
     for path, leaf in zip(tree.paths(value), jax.tree.leaves(value), strict=True):
-        least = float(jnp.min(leaf))
+        least = float(np.min(leaf))
         if least < 0 or (strict and least == 0):
-            where = list(np.unravel_index(int(jnp.argmin(leaf)), leaf.shape))
+            where = list(np.unravel_index(int(np.argmin(leaf)), leaf.shape))
             at = "" if isinstance(operator, ScalarOperator) else f" at entry {path}{[int(i) for i in where]}"
             raise InputError(f"{what} is not {word} at the start: it is {least:g}{at}, expected {bound} 0")
 
@@ -214,14 +244,17 @@ def _check_skew(what: str, operator: Operator) -> None:
         )
 
 
-def _check_elementwise(what: str, field: Field, point: Point, row: str, col: str) -> None:
-    """Entry i depends on coordinate i alone exactly when J v = v * (J 1) for every v; a random v tells."""
+def _mixing(field: Field, point: Point, row: str, col: str) -> dict[str, tuple[Array, Array]]:
+    """For each slot that an elementwise field reads, |J v - v * J 1| for a random v, and what rounding may leave of it.
+
+    Entry i depends on coordinate i alone exactly when J v = v * (J 1) for every v.
+    """
     inner = field.inner if isinstance(field, Root) else field
     if not (isinstance(inner, Elementwise) or (isinstance(inner, Coupling) and inner.elementwise)):
-        return
-    advice = "use eg.Diagonal" if isinstance(inner, Elementwise) else "leave out elementwise=True"
+        return {}
     rows, cols = tree.Layout.of(point.slot(row)), tree.Layout.of(point.slot(col))
-    for slot in field.reads(point, row, col) - {"potential"}:
+    found = {}
+    for slot in sorted(field.reads(point, row, col) - {"potential"}):
         x = point.slot(slot)
         if tree.Layout.of(x).shapes != rows.shapes or rows.is_scalar:
             continue
@@ -234,11 +267,20 @@ def _check_elementwise(what: str, field: Field, point: Point, row: str, col: str
         v = tree.normal_like(jax.random.key(20150615), x)
         along_v = rows.ravel(jax.jvp(entries, (x,), (v,))[1])
         expected = rows.ravel(tree.multiply(v, jax.jvp(entries, (x,), (tree.ones_like(x),))[1]))
-        gap = jnp.abs(along_v - expected)
         bound = 1e3 * jnp.finfo(rows.dtype).eps * (jnp.max(jnp.abs(along_v)) + jnp.max(jnp.abs(expected)))
-        if float(jnp.max(gap)) > float(bound):
-            i = int(jnp.argmax(gap))
-            raise InputError(
-                f"{what}: entry {i} of this eg.{type(inner).__name__} depends on other coordinates of z.{slot} than "
-                f"its own (J v differs from v * J 1 by {float(gap[i]):g}): {advice}"
-            )
+        found[slot] = jnp.abs(along_v - expected), bound
+    return found
+
+
+def _check_elementwise(recipe: Any, key: Any, slot: str, gap: np.ndarray, bound: float) -> None:
+    if not gap.max() > bound:
+        return
+    what, blocks = ("curl", recipe.curl) if isinstance(key, tuple) else ("diffusion", recipe.diffusion)
+    field = blocks[key]
+    inner = field.inner if isinstance(field, Root) else field
+    advice = "use eg.Diagonal" if isinstance(inner, Elementwise) else "leave out elementwise=True"
+    i = int(np.argmax(gap))
+    raise InputError(
+        f"{what}[{key!r}]: entry {i} of this eg.{type(inner).__name__} depends on other coordinates of z.{slot} than "
+        f"its own (J v differs from v * J 1 by {float(gap[i]):g}): {advice}"
+    )

@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
 from ergodica.targets.position import check_position
-from ergodica.targets.values import check_evaluation, position_dtype, real_scalar
+from ergodica.targets.values import check_evaluation, evaluate_once, position_dtype, real_scalar
 
 
 class Density(Target):
@@ -66,7 +66,7 @@ class Density(Target):
 
     def check(self, position: PyTree) -> None:
         check_position(position, self.init, self.domain)
-        check_evaluation(*self.evaluate(position))
+        check_evaluation(*evaluate_once(self, position, None))
 
     def without_data(self) -> "Density":
         return self

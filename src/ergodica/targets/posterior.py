@@ -13,7 +13,7 @@ from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
 from ergodica.targets.position import check_position
 from ergodica.targets.rows import check_data, row_count, take_rows
-from ergodica.targets.values import check_evaluation, position_dtype, real_array, real_scalar
+from ergodica.targets.values import check_evaluation, evaluate_once, position_dtype, real_array, real_scalar
 from ergodica.tree import is_traced
 
 CHECKED_ROWS = 1000
@@ -130,7 +130,7 @@ class Posterior(Target):
                 f"log_likelihood is {terms[bad]} for data row {index[bad]} at this position, expected a finite "
                 "number: the row may be impossible under the model there, or the function overflows"
             )
-        check_evaluation(*self.evaluate(position, batch))
+        check_evaluation(*evaluate_once(self.without_data(), position, batch))
 
     def without_data(self) -> "Posterior":
         return self if self.data is None else eqx.tree_at(lambda target: target.data, self, None)

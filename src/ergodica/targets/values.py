@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
+from ergodica.quick import quick_filter_jit
 from ergodica.targets.leaves import first_non_finite, is_array
-from ergodica.tree import is_traced
+from ergodica.tree import is_staged, is_traced
 
 
 def position_dtype(position: PyTree) -> np.dtype:
@@ -40,6 +41,17 @@ def real_scalar(value: Any, name: str, dtype: np.dtype) -> Array:
             "it is one number for the whole position, so end it with jnp.sum(...)"
         )
     return array.astype(dtype)
+
+
+def evaluate_once(target: Any, position: PyTree, batch: PyTree) -> tuple[Array, PyTree]:
+    """The potential and its gradient, to be looked at: operation by operation it takes half a second and more."""
+    is_inside = is_traced((target, position, batch)) or is_staged()
+    return target.evaluate(position, batch) if is_inside else _evaluate(target, position, batch)
+
+
+@quick_filter_jit
+def _evaluate(target: Any, position: PyTree, batch: PyTree) -> tuple[Array, PyTree]:
+    return target.evaluate(position, batch)
 
 
 def check_evaluation(potential: Array, gradient: PyTree) -> None:

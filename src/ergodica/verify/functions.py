@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.errors import InputError
-from ergodica.verify.sde import from_functions, quick_filter_jit
+from ergodica.quick import quick_filter_jit
+from ergodica.verify.sde import from_functions
 
 CHUNK = 16_384  # points evaluated in one compiled call
 SYMMETRIC = 1e-10  # of the size of D

@@ -17,19 +17,6 @@ from ergodica.phase import Evaluation
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 
-# A certificate's functions are compiled once and run once, so optimising the code costs more than it saves.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-
-
-def quick_jit(function: Callable) -> Callable:
-    """jax.jit for what runs once: it compiles in a half to a fifth of the time."""
-    return jax.jit(function, compiler_options=QUICK)
-
-
-def quick_filter_jit(function: Callable) -> Callable:
-    """`quick_jit` of a function of functions; those that differ in numbers only (Partial, modules) share it."""
-    return eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]
-
 
 class Sde(eqx.Module):
     """f, D, H as functions of one flat vector. D is given by what it does, so that no d x d matrix is needed.

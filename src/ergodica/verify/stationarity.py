@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.sde import Sde, quick_filter_jit
+from ergodica.quick import quick_filter_jit
+from ergodica.verify.sde import Sde
 
 EXACT_LIMIT = 300  # numbers up to which the divergence is a sum of `dim` derivatives
 PROBES = 100
@@ -68,23 +69,35 @@ class Probed(NamedTuple):
         return float(np.min(self.bound * self.error / np.abs(self.per_drift)))
 
 
-def exact_residual(sde: Sde, points: Array) -> Residual:
-    """The residual at points (n, dim)."""
-    return Residual(*(np.asarray(value) for value in _exact(sde, points)))
+class Currents(NamedTuple):
+    """The three terms of the current at points, (n, 3, dim), their derivatives (n, 3, dim, dim), and grad H / T."""
+
+    parts: np.ndarray
+    slopes: np.ndarray
+    uphill: np.ndarray
+
+
+def currents(sde: Sde, points: np.ndarray) -> Currents:
+    """The current and its derivatives at points (n, dim), compiled once for all that is asked of them."""
+    return Currents(*(np.asarray(value) for value in _currents(sde, jnp.asarray(points))))
 
 
 @quick_filter_jit
-def _exact(sde: Sde, points: Array) -> tuple[Array, Array, Array]:
+def _currents(sde: Sde, points: Array) -> tuple[Array, Array, Array]:
     def at(z):
-        slope = jax.grad(sde.hamiltonian)(z) / sde.temperature
-        parts = sde.parts(z)
-        spreads = jnp.einsum("kii->ki", jax.jacfwd(sde.parts)(z))  # d c_i / d z_i of each part
-        flows = parts * slope[None, :]
-        residual = jnp.sum(jnp.sum(flows, axis=0) - jnp.sum(spreads, axis=0))
-        scale = jnp.sum(jnp.abs(flows) + jnp.abs(spreads))
-        return residual, scale, jnp.sqrt(jnp.sum((flows[0] - spreads[0]) ** 2))
+        slopes, parts = jax.jacfwd(lambda z: (sde.parts(z),) * 2, has_aux=True)(z)
+        return parts, slopes, jax.grad(sde.hamiltonian)(z) / sde.temperature
 
     return jax.vmap(at)(points)
+
+
+def exact_residual(found: Currents) -> Residual:
+    """The residual at the points."""
+    spreads = np.einsum("nkii->nki", found.slopes)  # d c_i / d z_i of each part
+    flows = found.parts * found.uphill[:, None]
+    residual = np.sum(np.sum(flows, axis=1) - np.sum(spreads, axis=1), axis=-1)
+    scale = np.sum(np.abs(flows) + np.abs(spreads), axis=(1, 2))
+    return Residual(residual, scale, np.sqrt(np.sum((flows[:, 0] - spreads[:, 0]) ** 2, axis=-1)))
 
 
 def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -> Probed:

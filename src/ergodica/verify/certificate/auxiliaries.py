@@ -8,6 +8,7 @@ E[(v.r)(w.dg/dr)] = T v.w. All are means over draws, in units of their standard 
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +17,9 @@ from jaxtyping import Array
 
 from ergodica import tree
 from ergodica.phase import Point, phase_type
+from ergodica.quick import quick_filter_jit, quick_keys
 from ergodica.recipe import Recipe
 from ergodica.verify.report import Check
-from ergodica.verify.sde import quick_jit
 from ergodica.verify.stationarity import FALSE_ALARM, sidak, t_p_value, t_quantile
 
 DRAWS = 4_000
@@ -27,43 +28,54 @@ PAIRS = 4  # of directions, for dependence between coordinates
 GROUPS = 64  # of coordinates, whose means are looked at in the place of each one where there are more
 
 
-def check_auxiliaries(recipe: Recipe, positions: list[Any], key: Array, temperature: float) -> list[Check]:
+def check_auxiliaries(
+    recipe: Recipe, positions: list[Any], rng: np.random.Generator, temperature: float
+) -> list[Check]:
     """For every auxiliary slot: one check of its integral, one of its draws, at each of the positions."""
+    if not recipe.energy:
+        return []
+    draws = int(np.clip(NUMBERS / tree.size(positions[0]), 100, DRAWS))
+    keys = quick_keys(rng, draws)
+    means = _quick_means if draws == DRAWS else _fast_means
+    found = [means(recipe, position, keys, temperature) for position in positions]
     checks = []
-    for number, slot in enumerate(recipe.energy):
-        draws = int(np.clip(NUMBERS / tree.size(positions[0]), 100, DRAWS))
-        keys = jax.random.split(jax.random.fold_in(key, number), draws)
-        compiled = quick_jit if draws == DRAWS else jax.jit
-        means = compiled(lambda q, slot=slot, keys=keys: _means(recipe, slot, q, keys, temperature))
-        pulls, stein = zip(*(means(position) for position in positions), strict=True)
+    for slot in recipe.energy:
+        pulls, stein = zip(*(both[slot] for both in found), strict=True)
         checks.append(_check_integral(slot, np.concatenate([_columns(pull) for pull in pulls], axis=1)))
         checks.append(_check_draws(slot, np.concatenate([_columns(x) for x in stein], axis=1)))
     return checks
 
 
-def _means(recipe: Recipe, slot: str, position: Any, keys: Array, temperature: float) -> tuple[Array, Array]:
-    """Per draw: the gradient of the slot's energy over what came before, and (dg/dr, r dg/dr - T)."""
-    names = recipe.slots[: recipe.slots.index(slot) + 1]
-    energy = recipe.energy[slot]
+def _means(recipe: Recipe, position: Any, keys: Array, temperature: float) -> dict[str, tuple[Array, Array]]:
+    """Per slot and draw: the gradient of the slot's energy over what came before, and (dg/dr, r dg/dr - T, ...)."""
 
-    def one(key: Array) -> tuple[Array, Array]:
+    def one(key: Array) -> dict[str, tuple[Array, Array]]:
         phase = recipe.draw_auxiliaries(position, key, temperature)
-        slots = {name: getattr(phase, name) for name in names}
-
-        def value(slots):
-            return energy.value(Point(phase_type(names)(*(slots[n] for n in names)), temperature=temperature), slot)
-
-        slopes = jax.grad(value)(slots)
-        r, push = ravel_pytree(slots[slot])[0], ravel_pytree(slopes[slot])[0]
-        before = ravel_pytree([slopes[name] for name in names[:-1]])[0]
-        third = r**3 * push - 3 * temperature * r**2
-        return grouped(before), jnp.concatenate([*map(grouped, (push, r * push - temperature, third)), across(r, push)])
-
-    def across(r: Array, push: Array) -> Array:
-        v, w = jax.random.normal(jax.random.key(1), (2, PAIRS, r.size), r.dtype) / jnp.sqrt(r.size)
-        return (v @ r) * (w @ push) - temperature * jnp.sum(v * w, axis=1)
+        return {slot: _moments(recipe, slot, phase, temperature) for slot in recipe.energy}
 
     return jax.lax.map(one, keys, batch_size=100)
+
+
+_quick_means, _fast_means = quick_filter_jit(_means), eqx.filter_jit(_means)
+
+
+def _moments(recipe: Recipe, slot: str, phase: Any, temperature: float) -> tuple[Array, Array]:
+    names = recipe.slots[: recipe.slots.index(slot) + 1]
+    slots = {name: getattr(phase, name) for name in names}
+
+    def value(slots):
+        point = Point(phase_type(names)(*(slots[n] for n in names)), temperature=temperature)
+        return recipe.energy[slot].value(point, slot)
+
+    slopes = jax.grad(value)(slots)
+    r, push = ravel_pytree(slots[slot])[0], ravel_pytree(slopes[slot])[0]
+    before = ravel_pytree([slopes[name] for name in names[:-1]])[0]
+    third = r**3 * push - 3 * temperature * r**2
+    v, w = np.random.default_rng(1).standard_normal((2, PAIRS, r.size)).astype(r.dtype) / np.sqrt(r.size).astype(
+        r.dtype
+    )
+    across = (v @ r) * (w @ push) - temperature * np.sum(v * w, axis=1)
+    return grouped(before), jnp.concatenate([*map(grouped, (push, r * push - temperature, third)), across])
 
 
 def grouped(x: Array) -> Array:

@@ -12,12 +12,12 @@ from jaxtyping import Array
 from ergodica import structure, tree
 from ergodica.errors import InputError
 from ergodica.fields import Field, Root
-from ergodica.operators import DenseOperator
 from ergodica.phase import Point
+from ergodica.quick import quick_filter_jit
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.report import Check
-from ergodica.verify.sde import coordinate_names, quick_filter_jit
+from ergodica.verify.sde import coordinate_names
 from ergodica.verify.stationarity import rounding
 
 READS = "fields read the phase"
@@ -27,50 +27,19 @@ LEFT_BEHIND = "reads a value that another function has left in a variable outsid
 def check_structure(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
     """D PSD, Q skew, masses positive, `Elementwise` true to its name; in words what is not, and where."""
     name = "D PSD, Q skew"
-    for point in worst_points(recipe, target, phases, temperature):
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *phases)
+    looks = jax.tree.map(np.asarray, _looks(recipe, target, stacked, temperature))
+    for i in range(len(phases)):
         try:
-            structure.check_at(recipe, point)
+            structure.check_look(recipe, jax.tree.map(lambda leaf, i=i: leaf[i], looks))
         except InputError as error:
             return Check(name, False, 1.0, 0.0, str(error).replace(" at the start", ""))
     return Check(name, True, 0.0, 0.0, f"and declared structure true, at {len(phases)} points where the law lives")
 
 
-def worst_points(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> list[Point]:
-    """The points to look at one by one: where the potential is least, where a block of D or Q is worst, and the first.
-
-    All points are looked at together, compiled; one by one would take seconds.
-    """
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *phases)
-    scores = _scores(recipe, target, stacked, temperature)
-    picks = {0, *(int(np.argmin(np.nan_to_num(np.asarray(score), nan=-np.inf))) for score in scores.values())}
-    return [recipe.point_at(target, phases[i], temperature) for i in sorted(picks)]
-
-
 @quick_filter_jit
-def _scores(recipe: Recipe, target: Any, phases: Any, temperature: float) -> dict[str, Array]:
-    """For each of the phases, numbers that are small where it is worth a look."""
-
-    def look(phase: Any) -> dict[str, Array]:
-        scores = {"potential": target.potential(phase.position)}
-        point = recipe.point_at(target, phase, temperature)
-        for what, (row, col), field in blocks(recipe):
-            operator = field.at(point, row, col)
-            entries = operator.matrix if isinstance(operator, DenseOperator) else operator.value  # pyright: ignore
-            is_square = isinstance(operator, DenseOperator) and row == col
-            scores[what] = _defect(entries, is_square, what.startswith("diffusion"))
-        return scores
-
-    return jax.vmap(look)(phases)
-
-
-def _defect(entries: Any, is_square: bool, is_diffusion: bool) -> Array:
-    """Small where a block is suspect: the least entry or eigenvalue of D, minus the symmetric part of Q."""
-    if is_square:
-        even = (entries + entries.T) / 2
-        if is_diffusion:
-            return jnp.min(jnp.linalg.eigvalsh(even)) - jnp.max(jnp.abs(entries - entries.T))
-        return -jnp.max(jnp.abs(even))
-    return jnp.min(jnp.stack([jnp.min(leaf) for leaf in jax.tree.leaves(entries)]))
+def _looks(recipe: Recipe, target: Any, phases: Any, temperature: float) -> structure.Look:
+    return jax.vmap(lambda phase: structure.look(recipe, recipe.point_at(target, phase, temperature)))(phases)
 
 
 def check_reads(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.quick import quick_filter_jit
 from ergodica.verify.report import Check
-from ergodica.verify.sde import quick_filter_jit
 
 POINTS = 8
 STEP = 1e-4  # of a standard deviation

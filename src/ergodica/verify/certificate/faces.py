@@ -13,10 +13,11 @@ from jaxtyping import Array
 from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds, check_reflection, inverse_mass_of
 from ergodica.operators import is_entrywise
+from ergodica.quick import quick_filter_jit
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.report import Check
-from ergodica.verify.sde import Sde, quick_filter_jit
+from ergodica.verify.sde import Sde
 
 FACES = 16
 # Looked at from just inside, where the potential is finite; a flow that vanishes at the face is of this order there.

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -194,7 +193,7 @@ class _Examination:
         if self.dim > hypoellipticity.LIMIT:
             return [], [f"Hormander's condition was not looked at: {self.dim} numbers, limit {hypoellipticity.LIMIT}."]
         sde = from_functions(*self.functions, self.dim, self.temperature)
-        found = hypoellipticity.reach(sde, jnp.asarray(self.terms.points[:3]), jax.random.key(self.seed))
+        found = hypoellipticity.reach(sde, np.asarray(self.terms.points[:3]), self.seed)
         words = f"D is singular; brackets to depth {found.depth} span {found.rank} of {found.dim} directions"
         if not found.is_full:
             words += f", least of all {sde.name(found.missed or 0)}: its law depends on the start"

@@ -22,7 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.sde import Sde, quick_filter_jit
+from ergodica.quick import quick_filter_jit
+from ergodica.verify.sde import Sde
+from ergodica.verify.stationarity import Currents, currents
 
 NAME = "noise reaches everything"
 SMOOTH_IS_NOT_ERGODIC = (
@@ -47,7 +49,9 @@ class Reach(NamedTuple):
         return self.rank == self.dim
 
 
-def reach(sde: Sde, points: Array, key: Array, is_resampled: bool = False) -> Reach:
+def reach(
+    sde: Sde, points: np.ndarray, seed: int = 0, is_resampled: bool = False, known: Currents | None = None
+) -> Reach:
     """The rank of the brackets at points (n, dim), to depth 4, stopping at the depth where it is full.
 
     Brackets are multilinear, so brackets of random combinations of the fields span, almost surely, what all brackets
@@ -55,20 +59,30 @@ def reach(sde: Sde, points: Array, key: Array, is_resampled: bool = False) -> Re
 
     Args:
         is_resampled: the auxiliary slots are drawn anew from time to time, which counts as noise in each of them.
+        known: the currents at `nudged(points)`, where they are at hand.
     """
-    found = _unit(np.swapaxes(np.asarray(_columns(sde, points, is_resampled)), 1, 2))
+    rng = np.random.default_rng([seed, 4])
+    places = nudged(points)
+    known = currents(sde, places) if known is None else known
+    columns, words = _first_brackets(sde, places, known, _letters(rng, sde.dim, 2), is_resampled)
+    found = _unit(np.swapaxes(np.asarray(columns)[: len(points)], 1, 2))
     ranks = [_rank(vectors) for vectors in found]
     if min(ranks) == sde.dim or max(ranks) == 0:  # brackets of nothing are nothing
         return Reach(min(ranks), sde.dim, 1, None if min(ranks) else 0)
     for depth in range(2, DEPTH + 1):
-        letters = jax.random.normal(jax.random.fold_in(key, depth), (2 * sde.dim + 4, depth, sde.dim + 1), points.dtype)
-        words = np.asarray(_bracket_words(sde, _nudged(points), letters, is_resampled))
-        found = np.concatenate([found, _unit(_without_rounding(words))], axis=1)
+        if depth > 2:
+            words = _brackets(sde, jnp.asarray(places), _letters(rng, sde.dim, depth), is_resampled)
+        found = np.concatenate([found, _unit(_without_rounding(np.asarray(words)))], axis=1)
         ranks = [_rank(vectors) for vectors in found]
         if min(ranks) == sde.dim:
             return Reach(sde.dim, sde.dim, depth, None)
     worst = int(np.argmin(ranks))
     return Reach(ranks[worst], sde.dim, DEPTH, _least_reached(found[worst], ranks[worst]))
+
+
+def _letters(rng: np.random.Generator, dim: int, depth: int) -> np.ndarray:
+    """Coefficients of brackets of this depth: of each field in it, that of the current and those of the noises."""
+    return rng.standard_normal((2 * dim + 4, depth, dim + 1))
 
 
 def noise_at(sde: Sde, z: Array, is_resampled: bool) -> Array:
@@ -79,12 +93,29 @@ def noise_at(sde: Sde, z: Array, is_resampled: bool) -> Array:
 
 
 @quick_filter_jit
-def _columns(sde: Sde, points: Array, is_resampled: bool) -> Array:
-    return jax.vmap(lambda z: noise_at(sde, z, is_resampled))(points)
+def _first_brackets(
+    sde: Sde, points: Array, known: Currents, coefficients: Array, is_resampled: bool
+) -> tuple[Array, Array]:
+    """The columns of the noise at points, and [x, s] from the derivatives of the current that are known."""
+
+    def at(z, parts, slopes):
+        current, turned, columns = parts.sum(0), slopes.sum(0), noise_at(sde, z, is_resampled)
+
+        def slope(weights, direction):
+            return jax.jvp(lambda z: noise_at(sde, z, is_resampled) @ weights, (z,), (direction,))[1]
+
+        def word(letters):
+            first, last = letters
+            x, s = first[0] * current + columns @ first[1:], columns @ last[1:]
+            return slope(last[1:], x) - first[0] * turned @ s - slope(first[1:], s)
+
+        return columns, jax.vmap(word)(coefficients)
+
+    return jax.vmap(at)(points, known.parts, known.slopes)
 
 
 @quick_filter_jit
-def _bracket_words(sde: Sde, points: Array, coefficients: Array, is_resampled: bool) -> Array:
+def _brackets(sde: Sde, points: Array, coefficients: Array, is_resampled: bool) -> Array:
     """[x_1, [x_2, ... [x_(k-1), s_k]]] at points: every x mixes drift and noise, s is noise alone."""
 
     def columns(z):
@@ -110,11 +141,10 @@ def bracket(u: Callable, v: Callable) -> Callable:
     return lambda z: jax.jvp(v, (z,), (u(z),))[1] - jax.jvp(u, (z,), (v(z),))[1]
 
 
-def _nudged(points: Array) -> Array:
+def nudged(points: np.ndarray) -> np.ndarray:
     """The points, and after them the same moved a little."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], points.shape)
-    here = np.asarray(points)
-    return jnp.asarray(np.concatenate([here, here * (1 + NUDGE * signs)]))
+    return np.concatenate([points, points * (1 + NUDGE * signs)])
 
 
 def _without_rounding(words: np.ndarray) -> np.ndarray:

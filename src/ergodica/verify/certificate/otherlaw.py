@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.quick import quick_filter_jit
 from ergodica.verify.certificate.repairs import nearness
 from ergodica.verify.certificate.terms import Functions, Terms
-from ergodica.verify.sde import quick_filter_jit
 
 STARTS = (1.0, 0.5, 2.0, 0.2, 5.0)  # factors of H / T to set out from
 STEPS = 40

@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 from ergodica import structure, tree
 from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds
+from ergodica.quick import quick_jit, quick_keys
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.certificate import hypoellipticity
@@ -28,9 +29,17 @@ from ergodica.verify.certificate.tails import check_tails
 from ergodica.verify.points import walk
 from ergodica.verify.precision import widened
 from ergodica.verify.report import Check, Report
-from ergodica.verify.sde import RecipeSde, Sde, from_recipe, quick_jit
+from ergodica.verify.sde import RecipeSde, Sde, from_recipe
 from ergodica.verify.spinner import spinner
-from ergodica.verify.stationarity import EXACT_LIMIT, FALSE_ALARM, exact_residual, probed_residual, rounding
+from ergodica.verify.stationarity import (
+    EXACT_LIMIT,
+    FALSE_ALARM,
+    Currents,
+    currents,
+    exact_residual,
+    probed_residual,
+    rounding,
+)
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 
@@ -138,7 +147,7 @@ class _Certifier:
 
     def __init__(self, recipe: Recipe, target: Any, position: PyTree, temperature: float, points: int, seed: int):
         self.recipe, self.target, self.temperature, self.seed = recipe, target, temperature, seed
-        self.draw_key, self.probe_key, self.reach_key = jax.random.split(jax.random.key(seed), 3)
+        self.rng = np.random.default_rng([seed, 5])
         self.phases = self._phases(jax.tree.map(jnp.asarray, position), points)
 
     def _phases(self, position: PyTree, points: int) -> list[Any]:
@@ -154,7 +163,7 @@ class _Certifier:
         def complete(q: Array, key: Array) -> Any:
             return self.recipe.draw_auxiliaries(layout.unravel(q), key, self.temperature)
 
-        drawn = quick_jit(jax.vmap(complete))(jnp.asarray(places), jax.random.split(self.draw_key, points))
+        drawn = quick_jit(jax.vmap(complete))(jnp.asarray(places), quick_keys(self.rng, points))
         phases = jax.tree.map(np.asarray, drawn)
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
 
@@ -164,18 +173,20 @@ class _Certifier:
         if not all(check.passed for check in checks):  # what follows would differentiate what is not there
             return self._bundle(checks, [])
         sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
-        places = jnp.stack([Layout.of(phase).ravel(phase) for phase in self.phases])
+        places = np.stack([np.asarray(Layout.of(phase).ravel(phase)) for phase in self.phases])
         is_small = sde.dim <= EXACT_LIMIT
         if is_small:
             few = self.phases[:4] if sde.dim > 50 else self.phases
             checks.append(check_correction(self.recipe, self.target, few, self.temperature))
-        checks += self._check_functions(sde, np.asarray(places))
-        checks.append(check_residual(sde, places) if is_small else check_by_probes(sde, places, self.probe_key))
+        checks += self._check_functions(sde, places)
+        corners = hypoellipticity.nudged(places[:3])
+        found = currents(sde, np.concatenate([places, corners])) if is_small else None
+        checks.append(check_residual(found) if found else check_by_probes(sde, places, self.rng))
         positions = [phase.position for phase in self.phases[:3]]
-        checks += check_auxiliaries(self.recipe, positions, self.draw_key, self.temperature)
+        checks += check_auxiliaries(self.recipe, positions, self.rng, self.temperature)
         if self.target.domain is not None:
             checks.append(check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature))
-        reach, notes = check_reach(self.recipe, sde, places[:3], self.reach_key)
+        reach, notes = check_reach(self.recipe, sde, places[:3], self.seed, found)
         return self._bundle([*checks, *reach], notes)
 
     def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
@@ -194,9 +205,9 @@ class _Certifier:
         return Report(title, tuple(checks), tuple(notes))
 
 
-def check_residual(sde: Sde, places: Array) -> Check:
+def check_residual(found: Currents) -> Check:
     """The Fokker-Planck residual against its rounding bound."""
-    residual = exact_residual(sde, places)
+    residual = exact_residual(found)
     tolerance = rounding(np.float64)
     figure = float(np.max(residual.relative)) if np.all(np.isfinite(residual.value)) else np.inf
     passed = figure <= tolerance
@@ -209,9 +220,9 @@ def check_residual(sde: Sde, places: Array) -> Check:
     return Check("Fokker-Planck residual", passed, figure, tolerance, words)
 
 
-def check_by_probes(sde: Sde, places: Array, key: Array) -> Check:
+def check_by_probes(sde: Sde, places: np.ndarray, rng: np.random.Generator) -> Check:
     """The Fokker-Planck residual of a large phase, with its standard error."""
-    probed = probed_residual(sde, places, key)
+    probed = probed_residual(sde, jnp.asarray(places), quick_keys(rng, 1)[0])
     worst = int(np.argmax(np.abs(probed.value / probed.error)))
     p_value = probed.p_value
     words = (
@@ -222,23 +233,26 @@ def check_by_probes(sde: Sde, places: Array, key: Array) -> Check:
     return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, probed.bound, words, p_value)
 
 
-def check_reach(recipe: Recipe, sde: Sde, places: Array, key: Array) -> tuple[list[Check], list[str]]:
+def check_reach(
+    recipe: Recipe, sde: Sde, places: np.ndarray, seed: int, found: Currents | None
+) -> tuple[list[Check], list[str]]:
     """Hormander's condition; for D = 0, with the momentum resampled."""
     if sde.dim > hypoellipticity.LIMIT:
         return [], [
             f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {hypoellipticity.LIMIT}."
         ]
     is_bare = not recipe.diffusion and bool(recipe.momenta)
-    found = hypoellipticity.reach(sde, places, key, is_resampled=is_bare)
-    notes = [hypoellipticity.SMOOTH_IS_NOT_ERGODIC] if found.is_full and found.depth > 1 else []
+    known = None if found is None else Currents(*(x[-2 * len(places) :] for x in found))
+    reach = hypoellipticity.reach(sde, places, seed, is_resampled=is_bare, known=known)
+    notes = [hypoellipticity.SMOOTH_IS_NOT_ERGODIC] if reach.is_full and reach.depth > 1 else []
     if is_bare:
         notes.append(MUST_RESAMPLE)
-    if found.is_full:
-        how = "D has full rank" if found.depth == 1 else f"brackets of depth {found.depth} have full rank"
+    if reach.is_full:
+        how = "D has full rank" if reach.depth == 1 else f"brackets of depth {reach.depth} have full rank"
         words = how if not is_bare else f"with the momentum resampled, {how}"
     else:
         words = (
-            f"brackets to depth {hypoellipticity.DEPTH} span {found.rank} of {found.dim} directions; least of all "
-            f"{sde.name(found.missed or 0)}: it is not moved by noise, so its law depends on the start"
+            f"brackets to depth {hypoellipticity.DEPTH} span {reach.rank} of {reach.dim} directions; least of all "
+            f"{sde.name(reach.missed or 0)}: it is not moved by noise, so its law depends on the start"
         )
-    return [Check(hypoellipticity.NAME, found.is_full, found.rank, found.dim, words)], notes
+    return [Check(hypoellipticity.NAME, reach.is_full, reach.rank, reach.dim, words)], notes

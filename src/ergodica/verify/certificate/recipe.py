@@ -1,5 +1,7 @@
 """`certify`: Theorem 1 as a certificate for a recipe on a target."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -90,6 +92,17 @@ def _check_input(recipe: Any, target: Any, points: int) -> None:
         raise InputError(f"points must be a whole number, at least 1, got {points!r}")
 
 
+def together(tasks: list[Callable[[], Any]]) -> list[Any]:
+    """What each task returns, two at a time: a task is mostly compilation, which keeps one core busy."""
+
+    def run(task: Callable[[], Any]) -> Any:
+        with jax.enable_x64(True):  # holds in its own thread alone
+            return task()
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, tasks))
+
+
 class _InsidePotential(eqx.Module):
     """U of a flat position, infinite outside the domain. A module: its data are arguments of what is compiled."""
 
@@ -147,7 +160,7 @@ class _Certifier:
 
     def __init__(self, recipe: Recipe, target: Any, position: PyTree, temperature: float, points: int, seed: int):
         self.recipe, self.target, self.temperature, self.seed = recipe, target, temperature, seed
-        self.rng = np.random.default_rng([seed, 5])
+        self.rngs = [np.random.default_rng([seed, 5, k]) for k in range(3)]
         self.phases = self._phases(jax.tree.map(jnp.asarray, position), points)
 
     def _phases(self, position: PyTree, points: int) -> list[Any]:
@@ -163,7 +176,7 @@ class _Certifier:
         def complete(q: Array, key: Array) -> Any:
             return self.recipe.draw_auxiliaries(layout.unravel(q), key, self.temperature)
 
-        drawn = quick_jit(jax.vmap(complete))(jnp.asarray(places), quick_keys(self.rng, points))
+        drawn = quick_jit(jax.vmap(complete))(jnp.asarray(places), quick_keys(self.rngs[0], points))
         phases = jax.tree.map(np.asarray, drawn)
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
 
@@ -174,20 +187,38 @@ class _Certifier:
             return self._bundle(checks, [])
         sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
         places = np.stack([np.asarray(Layout.of(phase).ravel(phase)) for phase in self.phases])
-        is_small = sde.dim <= EXACT_LIMIT
-        if is_small:
-            few = self.phases[:4] if sde.dim > 50 else self.phases
-            checks.append(check_correction(self.recipe, self.target, few, self.temperature))
-        checks += self._check_functions(sde, places)
+        tasks = [
+            lambda: self._check_flow(sde, places),
+            lambda: self._check_gamma(sde),
+            lambda: self._check_functions(sde, places),
+            self._check_auxiliaries,
+            lambda: self._check_faces(sde),
+        ]
+        (residual, reach, notes), gamma, functions, auxiliaries, faces = together(tasks)
+        return self._bundle([*checks, *gamma, *functions, residual, *auxiliaries, *faces, *reach], notes)
+
+    def _check_flow(self, sde: RecipeSde, places: np.ndarray) -> tuple[Check, list[Check], list[str]]:
+        """The residual, and Hormander's condition from the same derivatives."""
         corners = hypoellipticity.nudged(places[:3])
+        is_small = sde.dim <= EXACT_LIMIT
         found = currents(sde, np.concatenate([places, corners])) if is_small else None
-        checks.append(check_residual(found) if found else check_by_probes(sde, places, self.rng))
+        residual = check_residual(found) if found else check_by_probes(sde, places, self.rngs[2])
+        return residual, *check_reach(self.recipe, sde, places[:3], self.seed, found)
+
+    def _check_gamma(self, sde: RecipeSde) -> list[Check]:
+        if sde.dim > EXACT_LIMIT:
+            return []
+        few = self.phases[:4] if sde.dim > 50 else self.phases
+        return [check_correction(self.recipe, self.target, few, self.temperature)]
+
+    def _check_auxiliaries(self) -> list[Check]:
         positions = [phase.position for phase in self.phases[:3]]
-        checks += check_auxiliaries(self.recipe, positions, self.rng, self.temperature)
-        if self.target.domain is not None:
-            checks.append(check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature))
-        reach, notes = check_reach(self.recipe, sde, places[:3], self.seed, found)
-        return self._bundle([*checks, *reach], notes)
+        return check_auxiliaries(self.recipe, positions, self.rngs[1], self.temperature)
+
+    def _check_faces(self, sde: RecipeSde) -> list[Check]:
+        if self.target.domain is None:
+            return []
+        return [check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature)]
 
     def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
         """What the residual takes for granted: a law, and derivatives that are those of the functions."""

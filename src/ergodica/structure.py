@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
+from ergodica.compiling import quick_filter_jit
 from ergodica.energy import AuxiliaryEnergy, Energy, Gaussian
 from ergodica.errors import InputError
 from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field, Root
 from ergodica.operators import DenseOperator, Operator, ScalarOperator
 from ergodica.phase import Point
-from ergodica.quick import quick_filter_jit
 
 RESERVED = ("position", "potential", "temperature")
 SYMMETRIC = 1e-5  # relative asymmetry that rounding may leave: matrices are often made in float32 and widened later

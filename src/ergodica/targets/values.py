@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
-from ergodica.quick import quick_filter_jit
 from ergodica.targets.leaves import first_non_finite, is_array
 from ergodica.tree import is_staged, is_traced
 

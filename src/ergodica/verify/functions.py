@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
-from ergodica.quick import quick_filter_jit
 from ergodica.verify.sde import from_functions
 
 CHUNK = 16_384  # points evaluated in one compiled call

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 
 TARGET_ACCEPTANCE = 0.6
 SHORT_EVERY = 4  # a step in four is ten times shorter: a walker that starts where the slope is steep is stuck without

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 from ergodica.verify.sde import Sde
 
 EXACT_LIMIT = 300  # numbers up to which the divergence is a sum of `dim` derivatives

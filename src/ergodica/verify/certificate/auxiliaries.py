@@ -16,8 +16,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ergodica import tree
+from ergodica.compiling import quick_filter_jit, quick_keys
 from ergodica.phase import Point, phase_type
-from ergodica.quick import quick_filter_jit, quick_keys
 from ergodica.recipe import Recipe
 from ergodica.verify.report import Check
 from ergodica.verify.stationarity import FALSE_ALARM, sidak, t_p_value, t_quantile

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica import structure, tree
+from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
 from ergodica.fields import Field, Root
 from ergodica.phase import Point
-from ergodica.quick import quick_filter_jit
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.report import Check

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 from ergodica.verify.report import Check
 
 POINTS = 8

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds, check_reflection, inverse_mass_of
 from ergodica.operators import is_entrywise
-from ergodica.quick import quick_filter_jit
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.report import Check

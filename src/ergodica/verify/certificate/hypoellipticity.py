@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 from ergodica.verify.sde import Sde
 from ergodica.verify.stationarity import Currents, currents
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 from ergodica.verify.certificate.repairs import nearness
 from ergodica.verify.certificate.terms import Functions, Terms
 

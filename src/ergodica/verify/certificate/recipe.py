@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import structure, tree
+from ergodica.compiling import quick_jit, quick_keys
 from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds
-from ergodica.quick import quick_jit, quick_keys
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
 from ergodica.verify.certificate import hypoellipticity

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 from ergodica.verify.report import Check
 
 RADII = 2.0 ** np.arange(10, 15)  # widths of the points: only the tail is left there

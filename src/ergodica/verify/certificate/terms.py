@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.quick import quick_filter_jit
+from ergodica.compiling import quick_filter_jit
 from ergodica.verify.stationarity import Residual
 
 NUMBERS_AT_ONCE = 4_000_000  # of derivatives of D held in memory

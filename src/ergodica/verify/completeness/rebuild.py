@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica import structure
+from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
-from ergodica.quick import quick_filter_jit
 from ergodica.verify.completeness.conditions import integrable, stationary
 from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant
 from ergodica.verify.completeness.extent import bulk_points, holding

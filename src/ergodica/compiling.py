@@ -1,0 +1,37 @@
+"""How functions are compiled: what runs once with little optimisation, and everything around a known fault of XLA."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+from jaxtyping import Array
+
+# jaxlib 0.10.2 on the CPU computes small matrix-vector products fused with a reduction wrongly beyond row 16,384 of a
+# vmap (jax-ml/jax#39103): a likelihood over many rows may hold one. Without this kind of fusion it is right.
+SOUND = {"xla_cpu_experimental_ynn_fusion_type": ""} if jaxlib.__version__ == "0.10.2" else {}
+# Optimising the code of what runs once costs more than it saves.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True} | SOUND
+
+
+def sound_filter_jit(function: Callable) -> Callable:
+    """eqx.filter_jit, not to be nested in another jit."""
+    return eqx.filter_jit(function, compiler_options=SOUND)  # type: ignore[call-overload]
+
+
+def quick_jit(function: Callable) -> Callable:
+    """jax.jit for what runs once: it compiles in a half to a fifth of the time."""
+    return jax.jit(function, compiler_options=QUICK)
+
+
+def quick_filter_jit(function: Callable) -> Callable:
+    """`quick_jit` of a function of functions; those that differ in numbers only (Partial, modules) share it."""
+    return eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]
+
+
+def quick_keys(rng: np.random.Generator, count: int) -> Array:
+    """Random keys from NumPy, which has nothing to compile."""
+    data = rng.integers(2**32, size=(count, 2), dtype=np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")

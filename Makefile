@@ -41,7 +41,7 @@ lint: $(VENV)/.dev
 
 bench: export JAX_PLATFORMS := cpu
 bench: $(VENV)/.bench
-	@set -e; for script in $(filter-out benchmarks/calibrate.py,$(wildcard benchmarks/[!_]*.py)); do \
+	@set -e; for script in $(filter-out benchmarks/calibrate.py benchmarks/logistic.py,$(wildcard benchmarks/[!_]*.py)); do \
 	    test -e "$$script" || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }; \
 	    echo "== $$script"; $(BIN)/python "$$script"; \
 	done

@@ -1,6 +1,7 @@
 """How functions are compiled: what runs once with little optimisation, and everything around a known fault of XLA."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import equinox as eqx
 import jax
@@ -8,6 +9,8 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 from jaxtyping import Array
+
+from ergodica.errors import InputError
 
 # jaxlib 0.10.2 on the CPU computes small matrix-vector products fused with a reduction wrongly beyond row 16,384 of a
 # vmap (jax-ml/jax#39103): a likelihood over many rows may hold one. Without this kind of fusion it is right.
@@ -35,3 +38,16 @@ def quick_keys(rng: np.random.Generator, count: int) -> Array:
     """Random keys from NumPy, which has nothing to compile."""
     data = rng.integers(2**32, size=(count, 2), dtype=np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
+
+
+@contextmanager
+def traceable(what: str) -> Iterator[None]:
+    """Around the first use of a person's functions: what JAX cannot trace becomes one line that says what to do."""
+    try:
+        yield
+    except jax.errors.TracerArrayConversionError as error:
+        raise InputError(f"{what} uses NumPy, or float(), on what JAX traces: use jax.numpy (jnp) there") from error
+    except jax.errors.ConcretizationTypeError as error:
+        raise InputError(
+            f"{what} decides by a value that is known only when it runs: use jnp.where or jax.lax.cond, not if"
+        ) from error

@@ -228,7 +228,12 @@ class Energy(AuxiliaryEnergy):
         return value
 
     def draw(self, key, point, name):
-        drawn = jax.tree.map(jnp.asarray, self.draw_fn(key, point.view()))
+        try:
+            drawn = jax.tree.map(jnp.asarray, self.draw_fn(key, point.view()))
+        except (AttributeError, TypeError) as error:
+            raise InputError(
+                f"energy[{name!r}]: draw was called as draw(key, z), the key first, and failed: {error}"
+            ) from error
         for leaf in jax.tree.leaves(drawn):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise InputError(f"energy[{name!r}]: draw returned dtype {leaf.dtype}, expected floating arrays")

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ergodica import structure, tree
+from ergodica.compiling import traceable
 from ergodica.energy import AuxiliaryEnergy
 from ergodica.fields import EXACT_LIMIT, Field
 from ergodica.operators import Operator, act, scaled
@@ -87,7 +88,8 @@ class Recipe(eqx.Module):
             target.check(position)
         phase = self.draw_auxiliaries(position, key, temperature)
         if not traced:
-            structure.check_at(self, self.point_at(target, phase, temperature))
+            with traceable("a field or an energy of the recipe"):
+                structure.check_at(self, self.point_at(target, phase, temperature))
         return phase
 
     def hamiltonian(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Array:

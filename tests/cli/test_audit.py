@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from ergodica.cli.audit import audit_command
 from ergodica.errors import InputError
-from ergodica.verify.report import Check, Report
+from ergodica.report import Check, Report
 
 OWN = """
 import jax

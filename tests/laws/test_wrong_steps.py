@@ -12,6 +12,7 @@ WORDS = {
     "sgld_step_key_ignored": "key is ignored",
     "sgld_step_key_twice": "used for 2 steps",
     "sgld_batch_held": "used for 10 steps",
+    "sghmc_step_naive": "runs away",
     "sghmc_step_temperature_is_friction": "it samples at temperature 0.5",
 }
 

@@ -301,3 +301,34 @@ def test_the_right_twins_start():
     """None of the messages above comes from the setup that they share."""
     for recipe in (on_position(eg.Dense(lambda z: jnp.eye(2))), with_momentum(), thermostated(eg.Coupling(momentum))):
         recipe.init(NORMAL, START, KEY)
+
+
+def swapped(z, key):
+    return jax.random.normal(key, z.position.shape)
+
+
+NOT_TRACEABLE = {
+    "NumPy in a potential": (eg.sgld(), eg.Density(lambda q: np.sum(np.asarray(q) ** 2), START), ["target", "jnp"]),
+    "an if in a potential": (eg.sgld(), eg.Density(lambda q: q @ q if q[0] > 0 else -q[0], START), ["target", "where"]),
+    "NumPy in a field": (on_position(eg.Scaled(lambda z: np.sin(np.asarray(z.position))[0])), NORMAL, ["field", "jnp"]),
+    "arguments of draw swapped": (
+        with_momentum(energy=eg.Energy(lambda z: z.momentum @ z.momentum / 2, swapped)), NORMAL, ["draw(key, z)"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_TRACEABLE)
+def test_functions_that_jax_cannot_trace(name):
+    recipe, target, words = NOT_TRACEABLE[name]
+    check(lambda: recipe.init(target, START, KEY), words)
+    check(lambda: eg.certify(recipe, target), words)
+
+
+def test_an_integrator_by_name():
+    check(lambda: eg.Kernel(NORMAL, eg.sgld(), "euler"), ["'euler'", "eg.Euler()"])
+
+
+def test_points_that_are_not_numbers():
+    plane = (lambda z: -z, lambda z: jnp.eye(2), lambda z: z @ z / 2)
+    check(lambda: eg.certify_sde(*plane, dim=2, start="here"), ["start = 'here'", "2 finite numbers"])
+    check(lambda: eg.rebuild_curl(*plane, resolution=32).curl("here"), ["curl takes a point", "'here'"])

@@ -9,7 +9,7 @@ import click
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
 from ergodica.verify.audit import audit
-from ergodica.verify.family import audit_family
+from ergodica.verify.audit.family import audit_family
 
 STEP = "step(key, position, step_size)"
 BUILD = "build(potential, temperature)"

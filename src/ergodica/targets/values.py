@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.compiling import quick_filter_jit
+from ergodica.compiling import quick_filter_jit, traceable
 from ergodica.errors import InputError
 from ergodica.targets.leaves import first_non_finite, is_array
 from ergodica.tree import is_staged, is_traced
@@ -45,8 +45,10 @@ def real_scalar(value: Any, name: str, dtype: np.dtype) -> Array:
 
 def evaluate_once(target: Any, position: PyTree, batch: PyTree) -> tuple[Array, PyTree]:
     """The potential and its gradient, to be looked at: operation by operation it takes half a second and more."""
-    is_inside = is_traced((target, position, batch)) or is_staged()
-    return target.evaluate(position, batch) if is_inside else _evaluate(target, position, batch)
+    if is_traced((target, position, batch)) or is_staged():
+        return target.evaluate(position, batch)
+    with traceable("the target's function"):
+        return _evaluate(target, position, batch)
 
 
 @quick_filter_jit

@@ -1,7 +1,7 @@
 """A hand-written SDE, looked at before it is used: shapes without values, then values at points, in float64."""
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,11 +40,11 @@ class HandWritten(eqx.Module):
 
     def energies(self, points: np.ndarray) -> np.ndarray:
         """H at points (n, dim)."""
-        return np.concatenate([h for (h,) in _chunks(_energies, self, points)])
+        return in_chunks(_energies, self, points, CHUNK)[0]
 
     def values(self, points: np.ndarray) -> Values:
         """Everything at points (n, dim)."""
-        return Values(*(np.concatenate(each) for each in zip(*_chunks(_values, self, points), strict=True)))
+        return Values(*in_chunks(_values, self, points, CHUNK))
 
     def check(self, points: np.ndarray) -> Values:
         """Everything at points (n, dim); refuses what is not finite, and a D that is not symmetric or not PSD."""
@@ -68,13 +68,15 @@ def _values(process: HandWritten, points: Array) -> tuple[Array, Array, Array, A
     return jax.vmap(lambda z: (sde.hamiltonian(z), process.drift(z), process.diffusion(z), sde.current(z)))(points)
 
 
-def _chunks(compiled: Callable, process: HandWritten, points: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-    """The function chunk by chunk, all of one shape so that they compile once."""
-    for start in range(0, len(points), CHUNK):
-        part = points[start : start + CHUNK]
-        padded = np.concatenate([part, np.broadcast_to(part[:1], (CHUNK - len(part), process.dim))])
+def in_chunks(compiled: Callable, function: Any, points: np.ndarray, rows: int) -> tuple[np.ndarray, ...]:
+    """The values at points (n, dim), so many rows at a time; all chunks of one shape, so that they compile once."""
+    chunks = []
+    for start in range(0, len(points), rows):
+        part = np.resize(points[start : start + rows], (rows, points.shape[1]))
         with jax.enable_x64(True):
-            yield tuple(np.asarray(v)[: len(part)] for v in compiled(process, jnp.asarray(padded, jnp.float64)))
+            values = compiled(function, jnp.asarray(part, jnp.float64))
+        chunks.append([np.asarray(value)[: len(points) - start] for value in values])
+    return tuple(np.concatenate(column) for column in zip(*chunks, strict=True))
 
 
 def hand_written(drift: Callable, diffusion: Callable, hamiltonian: Callable, dim: int | None) -> HandWritten:

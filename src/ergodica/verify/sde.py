@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from ergodica.phase import Evaluation
 from ergodica.recipe import Recipe
+from ergodica.targets.leaves import entry, named_leaves
 from ergodica.tree import Layout
 
 
@@ -137,13 +138,11 @@ def _filled(phase: Any, slots: dict[str, Any]) -> Any:
     return jax.tree.map(jnp.zeros_like, phase)._replace(**slots)
 
 
-def coordinate_names(phase: Any, limit: int = 1000) -> tuple[str, ...]:
+def coordinate_names(phase: Any, root: str = "", limit: float = 1000) -> tuple[str, ...]:
     """position[0], momentum['w'][1, 2], ...: the coordinates of the flat phase by the names that users gave."""
     names: list[str] = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(phase):
-        stem = jax.tree_util.keystr(path).removeprefix(".")
+    for name, leaf in named_leaves(phase, root):
         if leaf.size + len(names) > limit:
             return ()
-        indices = np.ndindex(leaf.shape) if leaf.shape else [()]
-        names += [stem + (f"[{', '.join(str(i) for i in index)}]" if index else "") for index in indices]
+        names += [entry(name.removeprefix("."), index) for index in np.ndindex(leaf.shape)]
     return tuple(names)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
+from ergodica.compiling import quick_filter_jit
 from ergodica.phase import phase_type
 from ergodica.verify.completeness.extent import bulk_points, holding
-from ergodica.verify.sde import quick_filter_jit
 
 
 class Process(NamedTuple):

@@ -5,9 +5,10 @@ import pytest
 from scipy import stats
 
 from ergodica.verify.audit import Estimate
+from ergodica.verify.audit.laws import difference_root
 from ergodica.verify.audit.limit import limit, order
 from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.tails import any_of, each_of, normal_score, threshold, two_sided
+from ergodica.verify.audit.tails import any_of, each_of, largest_of, normal_score, threshold, two_sided
 from ergodica.verify.audit.verdict import percent, temperature_words
 
 
@@ -36,6 +37,17 @@ def test_normal_score_has_the_tail_of_student(t):
     assert two_sided(score) == pytest.approx(2 * stats.t.sf(abs(t), 31), rel=0.1)
 
 
+@pytest.mark.parametrize("dim", [2, 5])
+def test_the_largest_difference_from_a_mean_has_a_uniform_p_value(dim):
+    """Over 200 samples, by Kolmogorov and Smirnov's test at 1e-3."""
+    weights = np.full(dim, 1 / dim)
+    root = difference_root(weights)
+    np.testing.assert_allclose(root @ root.T, (np.eye(dim) - 1 / dim) / (1 - 1 / dim), atol=1e-12)
+    rows = np.random.default_rng(dim).standard_normal((200, dim)) @ root.T
+    assert stats.kstest([largest_of(score, root) for score in np.abs(rows).max(1)], "uniform").pvalue > 1e-3
+    assert largest_of(5.0, root) == pytest.approx((1 if dim == 2 else dim) * float(two_sided(5.0)))
+
+
 def test_a_parabola_is_extrapolated_exactly_and_the_error_is_that_of_the_weights():
     found = limit(ladder(lambda h: 1.0 - 0.3 * h + 0.7 * h**2), np.eye(1))
     assert found.value[0] == pytest.approx(1.0)
@@ -51,6 +63,57 @@ def test_what_a_regular_bias_leaves_is_allowed_for():
 def test_a_bias_that_does_not_settle_is_not_extrapolated_with_confidence():
     found = limit(ladder(lambda h: 1 + 50 * h**3), np.eye(1))
     assert found.leftover[0] > abs(found.value[0] - 1)
+
+
+def test_a_step_size_at_which_chains_blow_up_is_left_out():
+    found = limit(ladder(lambda h: 1.2 if h < 0.15 else 1.5 if h < 0.3 else 1e3), np.eye(1))
+    assert found.value[0] == pytest.approx(0.9)
+    assert found.leftover[0] > 0.1
+
+
+def test_what_still_changes_with_time_is_allowed_for():
+    """Averages that rise by 0.1 from one half of the record to the other may rise by more; where chains have not
+    relaxed, what hides in the errors is added to them."""
+    still = ladder(lambda h: 1.0)
+    for one in still:
+        one.parts = [(1, one.total), (1, one.total)]
+        one.blocks, one.total = 2, 2 * one.total
+    settled = limit(still, np.eye(1))
+    assert settled.leftover[0] == 0
+    still[2].parts = [(1, still[2].total / 2 - 0.05), (1, still[2].total / 2 + 0.05)]
+    assert limit(still, np.eye(1)).leftover[0] == pytest.approx(8 / 3 * 4 * 0.1)
+    still[2].is_relaxed = False
+    still[2].parts = [(1, still[2].total / 4), (1, 3 * still[2].total / 4)]
+    assert limit(still, np.eye(1)).error[0] > settled.error[0]
+
+
+class Sharing:
+    """Chains that forget each other at once, and share a slow change of their spread."""
+
+    def __init__(self, spread):
+        self.spread, self.rng = spread, np.random.default_rng(0)
+
+    def run(self, states, word, first, step_size, blocks, thin):
+        x = self.spread(first + blocks * thin) * self.rng.normal(size=(256, 20))
+        return states, blocks * np.concatenate([x**2, (x**2).sum(1, keepdims=True)], axis=1)
+
+
+def test_chains_that_share_a_slow_change_have_not_relaxed():
+    start = Sharing(lambda n: 1.0).run(None, None, 0, 0.1, 1, 1)[1]
+    rungs = [Rung(0.1, None, np.zeros(2), slice(0, 20)) for _ in range(2)]
+    rungs[0].relax(Sharing(lambda n: 1.0), start, 10_000)
+    assert rungs[0].is_relaxed
+    assert rungs[0].relaxation < 10
+    rungs[1].relax(Sharing(lambda n: 1 + n / 20), start, 10_000)
+    assert not rungs[1].is_relaxed
+
+
+def test_chains_that_come_back_have_not_run_away():
+    grows, returns = (Rung(0.1, None, np.zeros(2), slice(0, 1)) for _ in range(2))
+    grows.squares = [(2**k, 1.5**k) for k in range(8)]
+    returns.squares = [(2**k, 1 + 9 * np.exp(-((k - 4) ** 2))) for k in range(8)]
+    assert grows.escape == pytest.approx(0.1 * 2 ** (np.log(3) / np.log(1.5)), rel=0.1)
+    assert returns.escape is None
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
+from ergodica.report import Check
 from ergodica.verify.audit import Audit, Estimate
-from ergodica.verify.family import audit_family
-from ergodica.verify.family_words import Row, words
-from ergodica.verify.known_laws import known_laws, quartic
-from ergodica.verify.report import Check
+from ergodica.verify.audit.family import audit_family
+from ergodica.verify.audit.family_words import Row, words
+from ergodica.verify.audit.known_laws import known_laws, quartic
 from tests.wrong import RIGHT_STEPS, WRONG_STEPS
 
 DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)

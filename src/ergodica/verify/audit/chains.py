@@ -17,7 +17,7 @@ from jaxtyping import Array
 from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.steps import Step
 
-TURN = 240  # calls of a NumPy step in a row, divisible by many periods
+TURN = 120  # calls of a NumPy step in a row, divisible by many periods
 FEW_STEPS = 16  # that are done sooner than threads are started
 THREADS = 2  # parts of the chains that run side by side; a number of its own, so that results are the same everywhere
 
@@ -56,10 +56,12 @@ class JaxChains:
         return [part for part, _ in done], np.concatenate([np.asarray(total) for _, total in done])
 
     def path(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
-        """Features (steps, chains, ...) after each of so many steps: no program is compiled for it."""
-        rows = []
-        for n in range(steps):
-            states, observed = self.run(states, word, first + n, step_size, 1, 1)
+        """Features (steps, chains, ...) of the first part of the chains after each of so many steps: no program is
+        compiled for it."""
+        state, rows, shifted = states[0], [], _shifted(word, 0)
+        one, h = jnp.ones((), jnp.int64), jnp.asarray(step_size, jnp.float64)
+        for n in range(first, first + steps):
+            state, observed = _run(self.step, self.features, state, shifted, jnp.asarray(n, jnp.int64), h, one, one)
             rows.append(observed)
         return np.stack(rows)
 

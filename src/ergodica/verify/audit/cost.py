@@ -1,5 +1,6 @@
 """How much work a step is, by counting what its trace does: the same number on every machine, unlike a clock."""
 
+import functools
 import math
 from typing import Any
 
@@ -11,7 +12,8 @@ from ergodica.verify.audit.steps import Step
 
 # In units of one multiplication; random bits and special functions as measured on one core, to a factor of two.
 HEAVY = {"random_bits": 60.0, "threefry2x32": 60.0, "erf_inv": 10.0, "exp": 5.0, "log": 5.0, "pow": 10.0}
-HEAVY |= dict.fromkeys(("cholesky", "eigh", "svd", "qr", "lu", "triangular_solve", "householder_product"), 300.0)
+HEAVY |= dict.fromkeys(("cholesky", "lu", "qr", "triangular_solve", "householder_product"), 40.0)
+HEAVY |= dict.fromkeys(("eigh", "svd"), 150.0)
 MULTIPLY_ADD = 0.2  # in a matrix product
 CHAINS = 64
 UNKNOWN_LENGTH = 10  # turns that a loop of unknown length is taken for
@@ -23,13 +25,14 @@ def work_of_gradient(target: Any, layout: Layout) -> float:
     return _work(jax.make_jaxpr(lambda x: target.evaluate(layout.unravel(x)))(x).jaxpr)
 
 
+@functools.lru_cache(maxsize=16)
 def work(step: Step) -> float:
     """Of one step of one chain, for each number of the position; about 75 for Langevin."""
     # vmapped, as it will run: what does not depend on the chain is done once for all
     keys = jax.random.split(jax.random.key(0), CHAINS)
     states = jax.eval_shape(jax.vmap(step.start), keys, jax.ShapeDtypeStruct((CHAINS, step.dim), jnp.float64))
     trace = jax.make_jaxpr(jax.vmap(step.move, (0, 0, None)))(keys, states, jnp.asarray(1.0, jnp.float64))
-    return _work(trace.jaxpr) / (CHAINS * step.dim)
+    return max(_work(trace.jaxpr) / (CHAINS * step.dim), 1.0)
 
 
 def _work(jaxpr: Any) -> float:

@@ -19,17 +19,21 @@ from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.laws import expectations
 from ergodica.verify.audit.moments import balance
 from ergodica.verify.audit.noise import noise
-from ergodica.verify.audit.progress import shown
 from ergodica.verify.audit.reference import Reference, reference
 from ergodica.verify.audit.result import Audit
 from ergodica.verify.audit.steps import Step, as_step
 from ergodica.verify.audit.summary import Findings, stopped, summary
 from ergodica.verify.audit.trials import Trial, first_trial
 from ergodica.verify.precision import widened
+from ergodica.verify.waiting import waiting
 
 WORK = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
 CALLS = 3e5  # calls of a NumPy step
 NUMPY_CHAINS = 32
+NUMBERS = 2560  # moved at once by all chains
+FEWEST, MOST = 256, 4096  # chains
+LONG = 2000  # steps: fewer chains, down to FEW, where a budget has not as many for each
+FEW = 128
 DRAWS = 2**18 * 10  # numbers in the draws of the claimed law
 ERROR = 0.0065  # standard error of a coordinate's temperature, relative, at which averaging stops
 BARE_ERROR = 0.013  # the same for a step without a state of its own, whose one step sees more
@@ -75,7 +79,7 @@ def audit(
     """
     position = _checked(target, position, temperature, step_size, effort)
     # chains that leave the finite numbers are found by their values, not by NumPy's warnings
-    with jax.enable_x64(True), np.errstate(all="ignore"), shown(progress) as tell:
+    with jax.enable_x64(True), np.errstate(all="ignore"), waiting("auditing", progress) as tell:
         position = widened(jax.tree.map(jnp.asarray, position))
         black_box = as_step(step, init, read, position, 1.0 if step_size is None else step_size)
         draws = int(effort**0.5 * DRAWS / black_box.dim)
@@ -131,8 +135,10 @@ class Bench:
         balanced = None
         if self.step.is_bare:
             balanced = balance(self.step, self.features, self.law, first, self.seed, self.effort)
-        is_free = self.step.is_jax and self.step.is_bare
-        noisy = None if is_free else noise(chains, ladder.three[0], ladder.three[1], self.step.dim)
+        noisy = None
+        # chains that have not relaxed may change in phase by themselves
+        if not (self.step.is_jax and self.step.is_bare) and ladder.three[0].is_relaxed:
+            noisy = noise(chains, ladder.three[0], ladder.three[1], self.step.dim)
         expected = expectations(self.features, self.law, self._observed(chains))
         return summary(
             Findings(self.step, self.law, self.features, ladder, trial, balanced, noisy, *expected),
@@ -143,8 +149,13 @@ class Bench:
     def _chains(self) -> JaxChains | NumpyChains:
         if not self.step.is_jax:
             return NumpyChains(self.step, self.features, NUMPY_CHAINS)
-        wanted = 2 ** round(np.log2(2560 / self.step.dim))
-        return JaxChains(self.step, self.features, int(np.clip(wanted, 256, 4096)))
+        usual = np.clip(2 ** round(np.log2(NUMBERS / self.step.dim)), FEWEST, MOST)
+        affordable = 2 ** round(np.log2(self._chain_steps() / LONG))
+        return JaxChains(self.step, self.features, int(np.clip(affordable, FEW, usual)))
+
+    def _chain_steps(self) -> float:
+        """Steps of a single chain that the effort is good for."""
+        return self.effort * (WORK / (work(self.step) * self.step.dim) if self.step.is_jax else CALLS)
 
     def starts(self, count: int) -> Callable[[int], np.ndarray]:
         """Draws of the claimed law, others for every place: one of each cluster, then the next of each."""
@@ -157,8 +168,7 @@ class Bench:
         return fresh
 
     def _ladder(self, chains: Any, trial: Trial) -> Ladder:
-        most = WORK / (work(self.step) * self.step.dim) if self.step.is_jax else CALLS
-        budget = self.effort * most / chains.chains
+        budget = self._chain_steps() / chains.chains
         error = (BARE_ERROR if self.step.is_bare else ERROR) / np.sqrt(self.effort)
         return Ladder(
             chains, self.features, self.starts(chains.chains), trial.step_size, self.seed, int(budget), error, self.tell

@@ -15,13 +15,14 @@ from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.limit import WEIGHTS
 from ergodica.verify.audit.rungs import PATIENCE, Rung
 
+UNSTABLE = 1.0  # change from h to h/4, relative, at which h is too large to be of use
 LARGE_BIAS = 0.15  # change from h to h/4, relative, above which smaller steps are tried
 SMALL_BIAS = 0.03  # below which larger ones are
-SEARCH = 0.6  # share of the budget that may go into finding the step sizes
 FEW_STEPS = 3  # a relaxation this short needs no larger steps
 MOST_HALVINGS = 24
 SMALLER, STAY, LARGER = 1, 0, -1  # ways to go, in halvings
 MOST_FOLLOWED = 6
+AT_LEAST = 8  # steps in which chains run away: in fewer, the step is just too large
 SAME_TIME = 0.8  # ratio of times that count as the same
 
 
@@ -89,8 +90,14 @@ class Ladder:
             if not three[k].is_finite:
                 return SMALLER
         change = self._change(three)
+        if change > UNSTABLE:
+            return SMALLER if self.spent < self.budget else STAY
+        if not three[2].is_relaxed and self._is_stable(self.top - 1):
+            return LARGER
         if change > LARGE_BIAS:
-            return SMALLER if before == LARGER or self._is_affordable(three) else STAY
+            below = self.rungs.get(self.top + 3)
+            is_open = self._is_affordable(three) if below is None else below.is_relaxed
+            return SMALLER if is_open else STAY
         if three[0].relaxation > 1.5 * three[1].relaxation:  # large steps are rejected, or swing
             return SMALLER
         if before != SMALLER and change < SMALL_BIAS and three[0].relaxation > FEW_STEPS:
@@ -99,11 +106,16 @@ class Ladder:
                 return LARGER
         return STAY
 
+    def _is_stable(self, place: int) -> bool:
+        """Whether the step sizes of a ladder from there are not too large."""
+        three = [self.rung(place + k) for k in range(3)]
+        return all(rung.is_finite for rung in three) and self._change(three) < UNSTABLE
+
     def _is_affordable(self, three: list[Rung]) -> bool:
         """Whether one more rung below fits what is left, at the growth of relaxation seen so far."""
         growth = (three[2].relaxation / max(three[0].relaxation, 1)) ** 0.5
         ahead = growth * three[2].steps
-        return three[2].is_relaxed and self.spent + ahead < SEARCH * self.budget
+        return three[2].is_relaxed and ahead < (self.budget - self.spent) / 2
 
     def _change(self, three: list[Rung]) -> float:
         """How much variances and equipartition change from h to h/4: the mean over coordinates, or what is significant
@@ -125,8 +137,9 @@ class Ladder:
         A step size that is too large also makes chains run away, but later and later as it is halved.
         """
         for place in sorted(self.rungs)[2:]:
-            rungs = [self.rungs.get(place - k) for k in (2, 1, 0)]
-            times = [r.escape for r in rungs if r is not None and r.escape is not None and not r.is_settled]
+            rungs = [self.rungs[place - k] for k in (2, 1, 0) if place - k in self.rungs]
+            late = [(r.escape, r) for r in rungs if r.escape is not None and not r.is_settled]
+            times = [time for time, r in late if time > AT_LEAST * r.step_size]
             if len(times) == 3 and all(SAME_TIME < b / a < 1 / SAME_TIME for a, b in pairwise(times)):
                 return times[-1]
         return None

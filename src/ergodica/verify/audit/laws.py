@@ -1,6 +1,6 @@
 """The stationary law in the limit of small steps, held against the claimed one: one test for each kind of feature."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.limit import Limit, limit
 from ergodica.verify.audit.reference import Reference
 from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.tails import any_of, normal_score, two_sided
+from ergodica.verify.audit.tails import any_of, largest_of, normal_score, two_sided
 
 COLLINEAR = 1e-6  # share of a variance's variance that equipartition must leave for it to be a question of its own
 
@@ -26,6 +26,8 @@ class Test:
     """The coordinate, or the number of the pair, of each statistic."""
     count: int
     chains: int
+    root: np.ndarray | None = None
+    """The statistics are root times independent numbers; None: they are independent themselves."""
 
     @property
     def error(self) -> np.ndarray:
@@ -44,7 +46,8 @@ class Test:
 
     @property
     def p_value(self) -> float:
-        return any_of(float(two_sided(self.scores[self.worst])), self.count)
+        score = float(abs(self.scores[self.worst]))
+        return any_of(float(two_sided(score)), self.count) if self.root is None else largest_of(score, self.root)
 
 
 class Laws(NamedTuple):
@@ -65,7 +68,8 @@ def laws(three: list[Rung], features: Features, expected: np.ndarray, errors: np
     pooled = even @ weights
     tests = [_test("temperature", three, pooled[:, None], expected, errors, np.zeros(1, int), 1)]
     if d > 1:
-        tests.append(_test("equipartition", three, even - pooled[:, None], expected, errors, np.arange(d), d - 1))
+        differences = _test("equipartition", three, even - pooled[:, None], expected, errors, np.arange(d), d)
+        tests.append(replace(differences, root=difference_root(weights)))
     tests.append(_test("mean", three, identity[:, features.linear], expected, errors, np.arange(d), d))
     beyond, which = _beyond_equipartition(three[2], features)
     if len(which):
@@ -97,6 +101,12 @@ def _weights(errors: np.ndarray) -> np.ndarray:
     ratio = errors**2 / np.median(errors**2)
     weights = 4.0 ** -np.round(np.log(np.maximum(ratio, 1e-12)) / np.log(4.0))
     return weights / weights.sum()
+
+
+def difference_root(weights: np.ndarray) -> np.ndarray:
+    """Of e_i - sum_j w_j e_j for independent e_j of variances 1/w_j."""
+    root = (np.eye(len(weights)) - weights) / np.sqrt(weights)
+    return root / np.linalg.norm(root, axis=1, keepdims=True)
 
 
 def _beyond_equipartition(rung: Rung, features: Features) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,8 @@ WEIGHTS = np.array([1 / 3, -2, 8 / 3])
 STRAIGHT = np.array([0.0, -1.0, 2.0])
 SIGNIFICANT = 3.0
 CLEAR = 4.0  # standard errors of a bias that counts towards its order
+SLOW = 4.0  # times what changed from the first to the second half of a record may be still to come
+UNSURE = 2.0  # times the error of that change, where the chains have not relaxed
 STILL_LARGE = 0.05  # change from h/2 to h/4 at which extrapolation is not trusted
 
 
@@ -34,7 +36,8 @@ def limit(three: list[Rung], select: np.ndarray) -> Limit:
 
     What is left of a regular bias is smaller than the difference of the quadratic and the straight extrapolation by as
     much as that is smaller than the bias: half of its significant part is allowed for. Where the bias still changes
-    much from h/2 to h/4, all of it.
+    much from h/2 to h/4, all of it and that change; where it is worse than of third order there, h is left out. Where
+    averages still change with time, what may be to come of it is added.
     """
     both = [statistics(rung, select) for rung in three]
     means, errors = np.stack([m for m, _ in both]), np.stack([e for _, e in both])
@@ -43,7 +46,25 @@ def limit(three: list[Rung], select: np.ndarray) -> Limit:
     change, noise = np.abs(means[1] - means[2]), np.hypot(errors[1], errors[2])
     is_large = change - SIGNIFICANT * noise > STILL_LARGE
     leftover = np.maximum(np.abs(differ) - SIGNIFICANT * spread, 0) / 2
-    return Limit(value, error, np.where(is_large, np.abs(differ) + change, leftover))
+    # differ / change is 0 for a bias of order 1, 2/3 for order 2, 2 for order 3
+    is_wild = is_large & (np.abs(differ) > 2 * change)
+    leftover = np.where(is_large, np.where(is_wild, 2 * change, np.abs(differ) + change), leftover)
+    value = np.where(is_wild, STRAIGHT @ means, value)
+    error = np.where(is_wild, np.sqrt(STRAIGHT**2 @ errors**2), error)
+    to_come, unsure = (np.stack(parts) for parts in zip(*(_to_come(rung, select) for rung in three), strict=True))
+    return Limit(value, np.sqrt(error**2 + WEIGHTS**2 @ unsure**2), leftover + np.abs(WEIGHTS) @ to_come)
+
+
+def _to_come(rung: Rung, select: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far the averages of a rung may be from stationary, by what changed significantly between the halves of its
+    record; and a standard error: what may hide in the error of that change, where chains have not relaxed."""
+    if rung.halves is None:
+        return np.zeros(select.shape[1]), np.zeros(select.shape[1])
+    first, second = rung.halves
+    change = (second - first) @ select
+    error = change.std(0, ddof=1) / np.sqrt(len(change))
+    hidden = np.zeros_like(error) if rung.is_relaxed else UNSURE * error
+    return SLOW * np.maximum(np.abs(change.mean(0)) - SIGNIFICANT * error, 0), hidden
 
 
 def order(step_sizes: np.ndarray, bias: np.ndarray, errors: np.ndarray) -> Estimate | None:

@@ -16,7 +16,7 @@ from ergodica.verify.audit.tails import any_of, normal_score, two_sided
 
 LOWEST = 3  # frequency that is looked at, in turns over all steps
 FEW_STEPS = 9  # are enough to see how far a step goes
-STEPS = 240  # divisible by every period up to 6, and by 8, 10, 12; a multiple of a turn of `NumpyChains.path`
+STEPS = 120  # divisible by every period up to 6, and by 8, 10, 12; a multiple of a turn of `NumpyChains.path`
 SECOND_ORDER = 2.83  # E[dx²] at h over that at h/2: 2 for a first-order process, 4 for one with momentum
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ergodica.verify.report import Report, number
+from ergodica.report import Report, number
 
 FALSE_ALARM = 1e-4
 

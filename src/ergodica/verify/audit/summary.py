@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergodica.report import Check
 from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.laws import Laws, laws
@@ -17,8 +18,9 @@ from ergodica.verify.audit.steps import Step
 from ergodica.verify.audit.tails import any_of
 from ergodica.verify.audit.trials import Trial
 from ergodica.verify.audit.verdict import (
+    Names,
     balance_check,
-    coordinate_names,
+    decision_check,
     law_check,
     level,
     noise_check,
@@ -26,7 +28,7 @@ from ergodica.verify.audit.verdict import (
     sensitivity,
     temperature_words,
 )
-from ergodica.verify.report import Check
+from ergodica.verify.sde import coordinate_names
 
 BROAD = 0.1  # share of the temperature that an extrapolation may leave without a word
 
@@ -73,7 +75,7 @@ def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
 
 
 def summary(found: Findings, temperature: float, step_size: float | None) -> Audit:
-    names, (i, j) = coordinate_names(found.step.layout), found.features.pairs
+    names, (i, j) = coordinate_names(found.step.layout.like(), "position", np.inf), found.features.pairs
     pairs = [(names[a], names[b]) for a, b in zip(np.asarray(i), np.asarray(j), strict=True)]
     tested = laws(found.ladder.three, found.features, found.expected, found.expected_errors)
     count = len(tested.tests) + (found.balance is not None) + (found.noise is not None)
@@ -84,7 +86,9 @@ def summary(found: Findings, temperature: float, step_size: float | None) -> Aud
     if found.noise is not None:
         checks.append(noise_check(found.noise, alpha))
     checks += [law_check(test, tested, names, pairs, temperature, alpha) for test in tested.tests]
+    seen = sensitivity(tested, found.balance, alpha, found.step.dim)
     p_value = _overall(checks, count)
+    checks.append(decision_check(seen["temperature"]))
     passed = all(check.passed for check in checks)
     test = tested.tests[0]
     pooled = Estimate.of(
@@ -93,7 +97,6 @@ def summary(found: Findings, temperature: float, step_size: float | None) -> Aud
     sampled = Estimate(*(temperature * x for x in pooled))
     rows = tuple(_row(rung, found, tested, names, temperature) for rung in _by_size(found.ladder))
     falling, bias_words = _order(found, tested, passed)
-    seen = sensitivity(tested, found.balance, alpha, found.step.dim)
     notes = _notes(found, checks, sampled, temperature, names, seen, bias_words)
     figures = {
         "temperature": list(sampled), "asked": temperature, "order": None if falling is None else list(falling),
@@ -117,7 +120,7 @@ def _overall(checks: list[Check], count: int) -> float:
     return any_of(min(check.p_value for check in checks if check.p_value is not None), count)
 
 
-def _plain_checks(found: Findings, names: list[str], step_size: float | None) -> list[Check]:
+def _plain_checks(found: Findings, names: Names, step_size: float | None) -> list[Check]:
     """What is seen without statistics."""
     blown = [rung.step_size for rung in found.ladder.rungs.values() if not rung.is_finite]
     if found.trial.blows_up is not None:
@@ -133,7 +136,7 @@ def _plain_checks(found: Findings, names: list[str], step_size: float | None) ->
     return checks
 
 
-def _row(rung: Rung, found: Findings, tested: Laws, names: list[str], temperature: float) -> StepBias:
+def _row(rung: Rung, found: Findings, tested: Laws, names: Names, temperature: float) -> StepBias:
     parts = found.features
     identity = np.eye(len(found.expected))
     even = identity[:, parts.equipartition] @ tested.weights
@@ -177,7 +180,7 @@ def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None
 
 
 def _notes(
-    found: Findings, checks: list[Check], sampled: Estimate, asked: float, names: list[str],
+    found: Findings, checks: list[Check], sampled: Estimate, asked: float, names: Names,
     seen: dict[str, Any], bias_words: str,
 ) -> list[str]:  # fmt: skip
     notes = []

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from jaxtyping import ArrayLike
 
+SIMULATED = 20_000
 DETECTION = 1.645  # standard scores beyond the threshold at which 95 of 100 audits see an error
 
 
@@ -27,6 +28,19 @@ def any_of(p: float, count: float) -> float:
 def each_of(p: float, count: float) -> float:
     """The level at which each of `count` independent checks is held, for p overall: the inverse of `any_of`."""
     return float(-math.expm1(math.log1p(-p) / count))
+
+
+def largest_of(score: float, root: np.ndarray) -> float:
+    """P(max_i |(root z)_i| > score) for independent standard normals z and rows of unit length.
+
+    By simulation where it is large; in the tail two rows are never beyond the score together, and their chances add up.
+    """
+    rows = 1 if len(root) == 2 and np.allclose(root[0], -root[1]) else len(root)
+    bound = rows * float(two_sided(score))
+    if bound < 0.01:
+        return bound
+    z = np.random.default_rng(0).standard_normal((SIMULATED, root.shape[1]))
+    return float(np.mean(np.abs(z @ root.T).max(1) > score))
 
 
 def threshold(p: float) -> float:

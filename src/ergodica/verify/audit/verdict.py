@@ -4,28 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from ergodica import tree
-from ergodica.targets.leaves import entry
-from ergodica.tree import Layout
+from ergodica.report import Check
 from ergodica.verify.audit.laws import Laws, Test
 from ergodica.verify.audit.moments import Balance
 from ergodica.verify.audit.noise import Noise
 from ergodica.verify.audit.result import FALSE_ALARM, Estimate
 from ergodica.verify.audit.tails import DETECTION, any_of, each_of, normal_score, threshold, two_sided
-from ergodica.verify.report import Check
 
+Names = tuple[str, ...]  # of the coordinates
 Pairs = list[tuple[str, str]]  # names of the crossed pairs
 
 ALIKE = 4.0  # standard errors within which coordinates count as alike
+UNDECIDED = 1.0  # relative error of the temperature that must be seen
 NEAR = 0.1  # relative width of an interval that may be called a number by name
-
-
-def coordinate_names(layout: Layout) -> list[str]:
-    """position[3], position['w'][0, 1]: one for each number of the flat position."""
-    names = []
-    for path, shape in zip(tree.paths(layout.like()), layout.shapes, strict=True):
-        names += [entry(f"position{path}", tuple(int(i) for i in index)) for index in np.ndindex(*shape)]
-    return names
 
 
 def level(checks: int) -> float:
@@ -33,7 +24,7 @@ def level(checks: int) -> float:
     return each_of(FALSE_ALARM, max(checks, 1))
 
 
-def law_check(test: Test, laws: Laws, names: list[str], pairs: Pairs, asked: float, alpha: float) -> Check:
+def law_check(test: Test, laws: Laws, names: Names, pairs: Pairs, asked: float, alpha: float) -> Check:
     """One test of the stationary law."""
     k = test.worst
     score, bound = float(abs(test.scores[k])), threshold(each_of(alpha, test.count))
@@ -42,7 +33,7 @@ def law_check(test: Test, laws: Laws, names: list[str], pairs: Pairs, asked: flo
     )
 
 
-def _law_words(test: Test, k: int, laws: Laws, names: list[str], pairs: Pairs, asked: float) -> str:
+def _law_words(test: Test, k: int, laws: Laws, names: Names, pairs: Pairs, asked: float) -> str:
     estimate = Estimate.of(test.limit.value[k], float(np.hypot(test.limit.error[k], test.limit.leftover[k])))
     at = int(test.which[k])
     if test.name == "covariance":
@@ -70,7 +61,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:,.0f} %"
 
 
-def balance_check(found: Balance, names: list[str], pairs: Pairs, alpha: float) -> Check:
+def balance_check(found: Balance, names: Names, pairs: Pairs, alpha: float) -> Check:
     """Do drift and noise of one step balance under the claimed law?"""
     scores = balance_scores(found)
     k, count = int(np.argmax(np.abs(scores))), len(scores)
@@ -84,7 +75,7 @@ def balance_scores(found: Balance) -> np.ndarray:
     return normal_score(beyond / found.error, found.clusters)
 
 
-def _balance_words(found: Balance, k: int, names: list[str], pairs: Pairs) -> str:
+def _balance_words(found: Balance, k: int, names: Names, pairs: Pairs) -> str:
     error = float(np.hypot(found.error[k], found.leftover[k]))
     alone, errors = found.residual[: len(names)], found.error[: len(names)]
     if 1 < len(names) > k and np.all(np.abs(alone - alone.mean()) < ALIKE * errors):
@@ -113,6 +104,14 @@ def noise_check(found: Noise, alpha: float) -> Check:
         )
     p = 1.0 if found.is_redrawn else found.p_value
     return Check("noise", p >= alpha, threshold(p), threshold(alpha), words, p)
+
+
+def decision_check(seen: float) -> Check:
+    """Would a temperature off by a factor of two have been seen? If not, passing the others means nothing."""
+    if seen < UNDECIDED:
+        return Check("decides", True, seen, UNDECIDED, f"would have seen a temperature off by {percent(seen)}")
+    words = f"undecided: a temperature off by {percent(seen)} would not have been seen; give more effort"
+    return Check("decides", False, seen, UNDECIDED, words)
 
 
 def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:

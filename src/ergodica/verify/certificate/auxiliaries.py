@@ -19,7 +19,7 @@ from ergodica import tree
 from ergodica.compiling import quick_filter_jit, quick_keys
 from ergodica.phase import Point, phase_type
 from ergodica.recipe import Recipe
-from ergodica.verify.report import Check
+from ergodica.report import Check
 from ergodica.verify.stationarity import FALSE_ALARM, sidak, t_p_value, t_quantile
 
 DRAWS = 4_000

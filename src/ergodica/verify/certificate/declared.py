@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica import structure, tree
-from ergodica.compiling import quick_filter_jit
+from ergodica.compiling import quick_filter_jit, traceable
 from ergodica.errors import InputError
 from ergodica.fields import Field, Root
 from ergodica.phase import Point
 from ergodica.recipe import Recipe
+from ergodica.report import Check
 from ergodica.tree import Layout
-from ergodica.verify.report import Check
 from ergodica.verify.sde import coordinate_names
 from ergodica.verify.stationarity import rounding
 
@@ -28,7 +28,8 @@ def check_structure(recipe: Recipe, target: Any, phases: list[Any], temperature:
     """D PSD, Q skew, masses positive, `Elementwise` true to its name; in words what is not, and where."""
     name = "D PSD, Q skew"
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *phases)
-    looks = jax.tree.map(np.asarray, _looks(recipe, target, stacked, temperature))
+    with traceable("a field or an energy of the recipe"):
+        looks = jax.tree.map(np.asarray, _looks(recipe, target, stacked, temperature))
     for i in range(len(phases)):
         try:
             structure.check_look(recipe, jax.tree.map(lambda leaf, i=i: leaf[i], looks))
@@ -73,7 +74,8 @@ def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
 def _captured(field: Field, key: tuple[str, str], recipe: Recipe, target: Any, phase: Any, temperature: float):
     """Words, if the field reads no position but its function holds an array equal to the target's starting position."""
     jax.eval_shape(target.potential, phase.position)  # what it leaves behind is now a tracer
-    read = field.reads(Point(phase, jnp.zeros((), Layout.of(phase).dtype), None, temperature), *key)
+    with traceable("a field of the recipe"):
+        read = field.reads(Point(phase, jnp.zeros((), Layout.of(phase).dtype), None, temperature), *key)
     function = getattr(field.inner if isinstance(field, Root) else field, "fn", None)
     held = [] if function is None else list(captured(function))
     if any(tree.is_traced(value) for _, value in held):

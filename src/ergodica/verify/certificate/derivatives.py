@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.report import Check
+from ergodica.report import Check
 
 POINTS = 8
 STEP = 1e-4  # of a standard deviation

@@ -15,8 +15,8 @@ from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds, check_reflection, inverse_mass_of
 from ergodica.operators import is_entrywise
 from ergodica.recipe import Recipe
+from ergodica.report import Check
 from ergodica.tree import Layout
-from ergodica.verify.report import Check
 from ergodica.verify.sde import Sde
 
 FACES = 16

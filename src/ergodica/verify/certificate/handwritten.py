@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from ergodica import structure
 from ergodica.errors import InputError
+from ergodica.report import Check, Report
 from ergodica.verify.certificate import hypoellipticity
 from ergodica.verify.certificate.derivatives import check_derivatives
 from ergodica.verify.certificate.fault import Fault, find_fault, of_error
@@ -19,7 +20,6 @@ from ergodica.verify.certificate.tails import check_tails
 from ergodica.verify.certificate.terms import Functions, Terms, terms_at
 from ergodica.verify.functions import at, has_float32, mismatch
 from ergodica.verify.points import energies, walk
-from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import from_functions
 from ergodica.verify.stationarity import rounding
 
@@ -117,7 +117,10 @@ def find_points(hamiltonian: Callable, dim: int, start: Any, temperature: float,
 
 
 def _checked_start(start: Any, dim: int) -> np.ndarray:
-    first = np.asarray(start, np.float64)
+    try:
+        first = np.asarray(start, np.float64)
+    except (TypeError, ValueError):
+        first = np.full(0, np.nan)
     if first.shape != (dim,) or not np.all(np.isfinite(first)):
         raise InputError(f"start = {start!r}: expected {dim} finite numbers, one point to start from")
     return first

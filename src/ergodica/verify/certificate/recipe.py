@@ -15,6 +15,7 @@ from ergodica.compiling import quick_jit, quick_keys
 from ergodica.errors import InputError
 from ergodica.integrators.reflection import bounds
 from ergodica.recipe import Recipe
+from ergodica.report import Check, Report
 from ergodica.tree import Layout
 from ergodica.verify.certificate import hypoellipticity
 from ergodica.verify.certificate.auxiliaries import check_auxiliaries
@@ -30,9 +31,7 @@ from ergodica.verify.certificate.faces import check_faces
 from ergodica.verify.certificate.tails import check_tails
 from ergodica.verify.points import walk
 from ergodica.verify.precision import widened
-from ergodica.verify.report import Check, Report
 from ergodica.verify.sde import RecipeSde, Sde, from_recipe
-from ergodica.verify.spinner import spinner
 from ergodica.verify.stationarity import (
     EXACT_LIMIT,
     FALSE_ALARM,
@@ -42,6 +41,7 @@ from ergodica.verify.stationarity import (
     probed_residual,
     rounding,
 )
+from ergodica.verify.waiting import spinner
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.report import Check
+from ergodica.report import Check
 
 RADII = 2.0 ** np.arange(10, 15)  # widths of the points: only the tail is left there
 DECAY = 0.95  # of a shell's mass with each doubling; an improper tail has 1 or more

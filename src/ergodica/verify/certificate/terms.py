@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
+from ergodica.verify.functions import in_chunks
 from ergodica.verify.stationarity import Residual
 
 NUMBERS_AT_ONCE = 4_000_000  # of derivatives of D held in memory
@@ -86,26 +87,17 @@ def weighted(
 def terms_at(functions: Functions, points: np.ndarray, temperature: float) -> Terms:
     """The terms of (drift, diffusion, hamiltonian) at points (n, dim)."""
     drift, diffusion, hamiltonian = functions
-    f, df = in_chunks(_drift, drift, points)
-    d, jacobian, curve, bend = in_chunks(_diffusion, diffusion, points)
-    h, slope, hessian = in_chunks(_hamiltonian, hamiltonian, points)
+    n, dim = points.shape
+    rows = int(np.clip(NUMBERS_AT_ONCE // dim**3, 1, n))
+    f, df = in_chunks(_drift, drift, points, rows)
+    d, jacobian, curve, bend = in_chunks(_diffusion, diffusion, points, rows)
+    h, slope, hessian = in_chunks(_hamiltonian, hamiltonian, points, rows)
     with np.errstate(all="ignore"):  # what is not finite is refused, or left out, by those who ask
         friction = np.einsum("nij,nj->ni", d, slope)
         friction_spread = np.einsum("niji,nj->ni", jacobian, slope) + np.sum(d * hessian, axis=-1)
         parts = np.stack([f, friction, temperature * np.einsum("nijj->ni", jacobian)], axis=1)
         spreads = np.stack([df, friction_spread, temperature * curve], axis=1)
     return Terms(points, h / temperature, slope / temperature, parts, spreads, d, jacobian, bend, temperature)
-
-
-def in_chunks(compiled: Callable, function: Callable, points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The values at points (n, dim), so many points at a time that they fit; all of one shape, which compiles once."""
-    n, dim = points.shape
-    rows = int(np.clip(NUMBERS_AT_ONCE // dim**3, 1, n))
-    chunks = []
-    for start in range(0, n, rows):
-        values = compiled(function, jnp.asarray(np.resize(points[start : start + rows], (rows, dim))))
-        chunks.append([np.asarray(value)[: n - start] for value in values])
-    return tuple(np.concatenate(column) for column in zip(*chunks, strict=True))
 
 
 # One compiled function for each of f, D and H: samplers that differ in one of them share the others.

@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 
+from ergodica.report import Check
 from ergodica.verify.certificate.terms import terms_at
 from ergodica.verify.completeness.extent import centre_and_half
 from ergodica.verify.completeness.grid import Box
 from ergodica.verify.functions import HandWritten, at, has_float32
-from ergodica.verify.report import Check
 from ergodica.verify.stationarity import rounding
 
 SHELLS = 14

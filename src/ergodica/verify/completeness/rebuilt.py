@@ -12,12 +12,12 @@ from jaxtyping import Array
 
 from ergodica.errors import InputError
 from ergodica.fields import Dense
+from ergodica.report import Report
 from ergodica.tree import is_traced
 from ergodica.verify.completeness.construction import pairs
 from ergodica.verify.completeness.grid import Box, in_words
 from ergodica.verify.completeness.spline import Spline
 from ergodica.verify.functions import at
-from ergodica.verify.report import Report
 
 
 class CurlAt(eqx.Module):
@@ -92,7 +92,10 @@ class RebuiltCurl:
         """Q at one point of the box, (dim, dim). Outside jit it is computed in float64, whatever the mode of JAX."""
         if is_traced(point):
             return self.at(jnp.asarray(point))
-        place = np.asarray(point, np.float64)
+        try:
+            place = np.asarray(point, np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"curl takes a point, numbers, got {point!r}") from None
         if place.shape != (len(self.box),):
             raise InputError(f"curl takes one point of {len(self.box)} numbers, got shape {place.shape}: use jax.vmap")
         if not all(low <= x <= high for x, (low, high) in zip(place, self.box, strict=True)):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.verify.report import number
+from ergodica.report import number
 
 SHOWN = 12  # coordinates in a printed law
 ROUNDING = 1e-10  # a bias below this is rounding
@@ -84,10 +84,10 @@ class DiscreteLaw:
         variances, targets = np.diag(self.covariance), np.diag(self.target_covariance)
         for i in range(min(self.dim, SHOWN)):
             cells = "".join(f"{x:>12.5g}" for x in (self.mean[i], self.target_mean[i], variances[i], targets[i]))
-            lines.append(f"  {i:>4}{cells}{percent(self.bias[i]):>11}")
+            lines.append(f"  {i:>4}{cells}{signed_percent(self.bias[i]):>11}")
         if self.dim > SHOWN:
             lines.append(f"  ... and {self.dim - SHOWN} more")
-        lines.append(f"  largest error of a variance over all directions: {percent(self.largest_bias)}")
+        lines.append(f"  largest error of a variance over all directions: {signed_percent(self.largest_bias)}")
         if self.transition is None:
             lines.append("  a Metropolis test makes the chain exact at every step size")
         else:
@@ -138,7 +138,9 @@ class LawTable:
             f"{'step size':>12}" + "".join(f"{name:>{width}}" for name in self.columns) + f"{'relaxation':>14}"
         )
         for size, row in zip(self.step_sizes, self.laws, strict=True):
-            cells = ["unstable" if law is None else percent(law.largest_bias) + "*" * bool(law.cuts) for law in row]
+            cells = [
+                "unstable" if law is None else signed_percent(law.largest_bias) + "*" * bool(law.cuts) for law in row
+            ]
             # a batch adds noise and leaves A as it is: one relaxation for the row
             times = [f"{number(law.relaxation)} steps" for law in row if law is not None and law.relaxation > 0]
             lines.append(
@@ -180,7 +182,7 @@ class LawTable:
         figure.savefig(path, dpi=110)
 
 
-def percent(share: float) -> str:
+def signed_percent(share: float) -> str:
     """With its sign, three digits; as a factor where that is plainer."""
     if abs(share) < ROUNDING:
         return "none"

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.verify.audit import Audit, audit
-from ergodica.verify.audit.progress import shown
-from ergodica.verify.audit.result import FALSE_ALARM
+from ergodica.report import Check, Report, number, paragraph
+from ergodica.verify.audit.engine import audit
+from ergodica.verify.audit.family_words import Row, ladder_top, words
+from ergodica.verify.audit.known_laws import KnownLaw, known_laws
+from ergodica.verify.audit.result import FALSE_ALARM, Audit
 from ergodica.verify.audit.tails import any_of, each_of
-from ergodica.verify.family_words import Row, ladder_top, words
-from ergodica.verify.known_laws import KnownLaw, known_laws
-from ergodica.verify.report import Check, Report, number, paragraph
+from ergodica.verify.waiting import waiting
 
 TEMPERATURES = (1.0, 0.1, 2.0)
 CALL = "build(potential, temperature) or build(potential)"
@@ -122,7 +122,7 @@ def audit_family(
     """
     takes_temperature = _takes_temperature(build)
     asked, sizes = _checked(temperatures, dims, takes_temperature)
-    with jax.enable_x64(True), shown(progress) as tell:
+    with jax.enable_x64(True), waiting("auditing", progress) as tell:
         laws = known_laws(sizes, asked)
         audits = []
         for k, law in enumerate(laws):

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit import Audit, Estimate
-from ergodica.verify.audit.result import StepBias
-from ergodica.verify.known_laws import KnownLaw
+from ergodica.verify.audit.known_laws import KnownLaw
+from ergodica.verify.audit.result import Audit, Estimate, StepBias
 
 SURE = 4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
 CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it

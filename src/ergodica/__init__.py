@@ -1,10 +1,11 @@
 """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q: right by construction."""
 
-from ergodica.driver import Run, sample
+from ergodica import data
+from ergodica.driver import Run, cyclical, load, polynomial, sample
 from ergodica.energy import Energy, Gaussian, Relativistic, Thermostat
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
-from ergodica.gradients import Known, PerExample, gradient_noise
+from ergodica.gradients import ControlVariates, Known, Mode, PerExample, Svrg, find_mode, gradient_noise
 from ergodica.integrators import Euler, Kernel, Leapfrog, Resampled, Splitting
 from ergodica.phase import BatchPair
 from ergodica.recipe import Recipe
@@ -35,6 +36,7 @@ __all__ = [
     "BatchPair",
     "Box",
     "Constant",
+    "ControlVariates",
     "Coupling",
     "Dense",
     "Density",
@@ -48,6 +50,7 @@ __all__ = [
     "Kernel",
     "Known",
     "Leapfrog",
+    "Mode",
     "NonFiniteError",
     "PerExample",
     "Posterior",
@@ -57,20 +60,26 @@ __all__ = [
     "Run",
     "Scaled",
     "Splitting",
+    "Svrg",
     "Thermostat",
     "audit",
     "audit_family",
     "certify",
     "certify_sde",
     "coordinate_sgnht",
+    "cyclical",
+    "data",
     "exact_law",
     "expanded_mean",
+    "find_mode",
     "fisher",
     "gallery",
     "gradient_noise",
     "gsgrhmc",
     "hmc",
     "irreversible_langevin",
+    "load",
+    "polynomial",
     "positive",
     "potential_scaled",
     "psgld",

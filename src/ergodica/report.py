@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,11 @@ class Report:
         """True when every check passed, and there was at least one."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
+    @property
+    def verdict(self) -> str:
+        """The first words of the report."""
+        return "PASSED" if self.passed else "NOT PASSED"
+
     def __getitem__(self, name: str) -> Check:
         """The check of that name."""
         for check in self.checks:
@@ -67,6 +72,7 @@ class Report:
         return {
             "title": self.title,
             "passed": self.passed,
+            "verdict": self.verdict,
             "checks": [check.to_dict() for check in self.checks],
             "notes": list(self.notes),
             "figures": plain(self.figures),
@@ -74,7 +80,7 @@ class Report:
 
     def __str__(self) -> str:
         names = max([len(check.name) for check in self.checks], default=0)
-        lines = [f"{'PASSED' if self.passed else 'NOT PASSED'}  {self.title}"]
+        lines = [f"{self.verdict}  {self.title}"]
         for check in self.checks:
             mark = "ok  " if check.passed else "FAIL"
             head = f"  {mark} {check.name:<{names}}  {number(check.figure):>9} of {number(check.tolerance):<9} "
@@ -88,6 +94,12 @@ def paragraph(text: str, head: str) -> list[str]:
     """The text behind `head`, folded at WIDTH, later lines under the first word."""
     body = textwrap.wrap(text, max(WIDTH - len(head), 40)) or [""]
     return [head + body[0], *(" " * len(head) + line for line in body[1:])]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, its cells under those of the row above."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def number(value: float) -> str:

@@ -56,6 +56,11 @@ def dot(x: PyTree, y: PyTree) -> Array:
     return total(multiply(x, y))
 
 
+def norm(x: PyTree) -> Array:
+    """Euclidean length, in the widest dtype among the leaves."""
+    return jnp.sqrt(dot(x, x))
+
+
 def size(x: PyTree) -> int:
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(x))
 

@@ -27,6 +27,17 @@ pair = (step, target)
 def build(potential, temperature):
     return lambda key, x, h: x
 
+def build_with_more(potential, temperature, friction=1.0):
+    return build(potential, temperature)
+
+def by_keyword(key, x, *, step_size):
+    return x
+
+def with_default(key, x, step_size=0.1):
+    return step(key, x, step_size)
+
+anywhere = eg.Density(lambda x: 0.5 * jnp.sum(x**2))
+begin = jnp.ones(2)
 number = 3
 """
 
@@ -50,7 +61,8 @@ def test_a_right_step_passes_and_a_wrong_one_has_exit_code_1():
     assert json.loads(wrong.output)["figures"]["temperature"][2] < 0.8
 
 
-def test_a_build_is_put_on_known_laws(monkeypatch):
+@pytest.mark.parametrize("name", ["build", "build_with_more"])
+def test_a_build_is_put_on_known_laws(monkeypatch, name):
     asked = {}
 
     def family(build, **settings):
@@ -58,17 +70,37 @@ def test_a_build_is_put_on_known_laws(monkeypatch):
         return Report("a family", (Check("a law", False, 1.0, 0.0, "words"),))
 
     monkeypatch.setattr("ergodica.cli.audit.audit_family", family)
-    result = run("own_step.py:build", "--seed", "4", "--effort", "0.02")
+    result = run(f"own_step.py:{name}", "--seed", "4", "--effort", "0.02")
     assert result.exit_code == 1
     assert result.output.startswith("NOT PASSED  a family")
-    assert asked["build"].__name__ == "build"
+    assert asked["build"].__name__ == name
     assert (asked["seed"], asked["effort"]) == (4, 0.02)
+
+
+def test_a_position_can_be_given(monkeypatch):
+    asked = {}
+
+    def one(step, target, position, **settings):
+        asked.update(settings, position=position)
+        return Report("a step", (Check("a law", True, 1.0, 0.0, "words"),))
+
+    monkeypatch.setattr("ergodica.cli.audit.audit", one)
+    spec = ("own_step.py:with_default", "--target", "own_step.py:anywhere", "--position", "own_step.py:begin")
+    assert run(*spec).exit_code == 0
+    assert asked["position"].shape == (2,)
+    assert (asked["temperature"], asked["step_size"]) == (1.0, None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("own_step.py:step",), "Give --target"),
+        (("own_step.py:by_keyword",), "Give --target"),
+        (("own_step.py:with_default",), "Give --target"),
+        (("own_step.py:build", "--temperature", "2"), "--temperature is for step"),
+        (("own_step.py:build", "--step-size", "0.1"), "--step-size is for step"),
+        (("own_step.py:build", "--target", "own_step.py:target"), "--target is for step"),
+        (("own_step.py:step", "--target", "own_step.py:anywhere"), "give --position module:position"),
         (("own_step.py:number",), "expected a function"),
         (("own_step.py:nothing",), "has no 'nothing'"),
     ],

@@ -8,7 +8,10 @@ from ergodica import __version__
 from ergodica.cli.audit import audit_command
 from ergodica.cli.certify import certify
 from ergodica.cli.demo import demo
+from ergodica.cli.diagnose import diagnose_command
+from ergodica.cli.plot import plot_command
 from ergodica.cli.rebuild import rebuild_curl_command
+from ergodica.cli.sample import sample_command
 from ergodica.errors import InputError, NonFiniteError
 
 
@@ -19,7 +22,7 @@ def commands(debug: bool) -> None:
     """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q."""
 
 
-for command in (audit_command, certify, demo, rebuild_curl_command):
+for command in (audit_command, certify, demo, rebuild_curl_command, diagnose_command, plot_command, sample_command):
     commands.add_command(command)
 
 

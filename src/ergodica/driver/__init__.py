@@ -1,6 +1,7 @@
 """sample(): from target and recipe to draws."""
 
-from ergodica.driver.run import Run
+from ergodica.driver.run import Run, load
 from ergodica.driver.sample import sample
+from ergodica.driver.schedules import cyclical, polynomial
 
-__all__ = ["Run", "sample"]
+__all__ = ["Run", "cyclical", "load", "polynomial", "sample"]

@@ -1,59 +1,128 @@
 """Chains on a target whose gradient comes from outside JAX: called between two compiled halves of a step."""
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from ergodica.driver.chunk import Visit
-from ergodica.driver.finite import stop_if_non_finite
+from ergodica import tree
+from ergodica.compiling import sound_filter_jit
+from ergodica.driver.chunk import Chain, Visit, all_finite, kinetic_temperature
 from ergodica.driver.keys import Purpose, step_keys
-from ergodica.driver.progress import progress_bar
+from ergodica.driver.moments import Running, merged, no_moments_yet, summed
+from ergodica.driver.schedules import StepSizes
+from ergodica.driver.store import Kept
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, Leapfrog, Setting, State
 from ergodica.phase import Evaluation
 
 
-def run_external(
-    kernel: Kernel,
-    states: list[State],
-    seed: int,
-    sizes: np.ndarray,
-    temperature: float,
-    kept: np.ndarray,
-    progress: bool,
-) -> Visit:
-    """Every chain, step by step, each with batches of its own from the target's source."""
-    if isinstance(kernel.integrator, Leapfrog):
-        raise InputError("this target gives gradients only, so there is no Metropolis test: use a recipe with friction")
-    batches = iter(kernel.target.batches)
-    light = eqx.tree_at(lambda k: k.target, kernel, _Place(kernel.target.domain))
-    heat, keep = jnp.asarray(temperature, float), set(kept.tolist())
-    visits: list[list[Visit]] = [[] for _ in states]
-    with progress_bar(len(sizes), progress) as update:
-        for step, size in enumerate(sizes):
-            for chain, state in enumerate(states):
-                key = step_keys(seed, chain, jnp.asarray([step]), Purpose.STEP)[0]
-                probed, draws = _probe(light, state, key, jnp.asarray(size, float), heat)
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    raise InputError(
-                        f"the target's batches ran out at step {step} of {len(sizes)} (chain {chain}): give an "
-                        f"iterable of at least {len(sizes) * len(states)} batches, or fewer steps"
-                    ) from None
-                # a number of its own for every visit, so that no two gradients share their random stream
-                gradient = kernel.target.gradient_at(probed.phase.position, batch, _visit_seed(seed, chain, step))
-                states[chain], visit = _finish(light, probed, gradient, draws, jnp.asarray(size, float), heat)
-                visit = jax.tree.map(lambda leaf: np.asarray(leaf)[None], visit)
-                stop_if_non_finite(kernel, visit, chain, step, sizes)
-                position = jax.tree.map(lambda leaf, n=int(step in keep): leaf[:n], visit.position)
-                visits[chain].append(visit._replace(position=position))
-            update(step + 1)
-    joined = [jax.tree.map(lambda *parts: np.concatenate(parts), *chain) for chain in visits]
-    return jax.tree.map(lambda *parts: np.stack(parts), *joined)
+class ExternalEngine:
+    """Every chain, step by step; they take turns in the target's batches."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        states: list[State],
+        *,
+        seed: int,
+        sizes: StepSizes,
+        kept: Kept,
+        temperature: float,
+        keep: str | Callable,
+    ):
+        if isinstance(kernel.integrator, Leapfrog):
+            raise InputError(
+                "this target gives gradients only, so there is no Metropolis test: use a recipe with friction"
+            )
+        self.kernel, self.target = kernel, kernel.target
+        self.light = eqx.tree_at(lambda k: k.target, kernel, _Place(kernel.target.domain))
+        self.seed, self.sizes, self.kept, self.keep = seed, sizes, kept, keep
+        self.temperature = jnp.asarray(temperature, float)
+        self.chains = [Chain(state, jnp.ones((), bool)) for state in states]
+        position = states[0].phase.position
+        self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
+        self._batches, self._given = iter(kernel.target.batches), 0
+
+    def close(self) -> None:
+        pass
+
+    def advance(self, first: int, count: int, following: int) -> list[Visit | None]:
+        notes: list[list[Visit]] = [[] for _ in self.chains]
+        was_alive = [bool(chain.is_alive) for chain in self.chains]
+        sizes = self.sizes.between(first, first + count)
+        for step, size in zip(range(first, first + count), sizes, strict=True):
+            for i in range(len(self.chains)):
+                batch = self._next_batch(step, i)
+                if was_alive[i]:
+                    notes[i].append(self._step(i, step, size, batch))
+        kept = self.kept.between(first, first + count) - first
+        return [self._visit(part, kept) if alive else None for part, alive in zip(notes, was_alive, strict=True)]
+
+    def _next_batch(self, step: int, chain: int) -> Any:
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            total = self.kept.total
+            raise InputError(
+                f"the target's batches ran out at step {step} of {total} (chain {chain}): give an iterable of at least "
+                f"{total * len(self.chains)} batches, or fewer steps"
+            ) from None
+        self._given += 1
+        return batch
+
+    def _step(self, i: int, step: int, size: float, batch: Any) -> Visit:
+        chain, number = self.chains[i], jnp.asarray(size, float)
+        key = step_keys(self.seed, i, jnp.asarray([step]), Purpose.STEP)[0]
+        probed, draws = _probe(self.light, chain.state, key, number, self.temperature)
+        gradient = jax.tree.map(np.zeros_like, probed.phase.position)
+        if bool(chain.is_alive) and bool(all_finite(probed.phase)):
+            # a number of its own for every visit, so that no two gradients share their random stream
+            # the first one must be finite: later a chain may overflow, and is frozen
+            seed = _visit_seed(self.seed, i, step)
+            gradient = self.target.gradient_at(probed.phase.position, batch, seed, is_finite=step == 0)
+        self.chains[i], visit = _finish(self.light, chain, probed, gradient, draws, number, self.temperature)
+        visit = jax.tree.map(np.asarray, visit)
+        if self.totals is not None and visit.is_alive and len(self.kept.between(step, step + 1)):
+            one = Running(np.asarray(1), visit.draws, jax.tree.map(np.zeros_like, visit.draws))
+            self.totals[i] = merged(self.totals[i], one)
+        return visit
+
+    def _visit(self, notes: list[Visit], kept: np.ndarray) -> Visit:
+        whole = jax.tree.map(lambda *parts: np.stack(parts), *notes)
+        chosen = [jax.tree.map(lambda leaf: leaf[kept], part) for part in whole[:4]]
+        visit = Visit(*chosen, *whole[4:])
+        if self.keep == "moments":
+            return visit._replace(draws=None)
+        if callable(self.keep) and len(kept):
+            return visit._replace(draws=jax.tree.map(np.asarray, jax.vmap(self.keep)(visit.draws)))
+        return visit
+
+    def moments(self) -> Any:
+        return None if self.totals is None else summed(self.totals)
+
+    def frozen_draw(self, chain: int) -> PyTree:
+        position = self.chains[chain].state.phase.position
+        return self.keep(position) if callable(self.keep) else position
+
+    def saved(self) -> tuple[PyTree, Any]:
+        return (self.chains, self.totals), {"batches": self._given}
+
+    def restore(self, saved: PyTree, cursor: Any) -> None:
+        chains, self.totals = saved
+        self.chains = jax.tree.map(jnp.asarray, chains)
+        own = getattr(self.target.batches, "seek", None)
+        if own is not None:
+            own(int(cursor["batches"]))
+            self._batches = iter(self.target.batches)
+        else:
+            next(islice(self._batches, cursor["batches"], cursor["batches"]), None)
+        self._given = int(cursor["batches"])
 
 
 class _Place(eqx.Module):
@@ -66,16 +135,25 @@ def _visit_seed(seed: int, chain: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, chain, step]).generate_state(1)[0])
 
 
-@eqx.filter_jit
+@sound_filter_jit
 def _probe(kernel: Kernel, state: State, key: Any, step_size: Any, temperature: Any) -> tuple[State, Any]:
     setting = Setting(step_size, temperature, kernel.target.domain, state.steps)
     draws = kernel.integrator.draw(kernel.recipe, state.phase, key, setting)
     return kernel.probe(state, draws, step_size, temperature), draws
 
 
-@eqx.filter_jit
-def _finish(kernel: Kernel, state: State, gradient: Any, draws: Any, step_size: Any, temperature: Any):
-    state, info = kernel.finish(state, (Evaluation(gradient),), draws, step_size, None, temperature)
-    is_finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state.phase)]))
-    nothing = jnp.asarray(jnp.nan)
-    return state, Visit(state.phase.position, nothing, info.cuts, info.largest_step, info.accepted, is_finite)
+@sound_filter_jit
+def _finish(
+    kernel: Kernel, chain: Chain, probed: State, gradient: Any, draws: Any, step_size: Any, temperature: Any
+) -> tuple[Chain, Visit]:
+    new, info = kernel.finish(probed, (Evaluation(gradient),), draws, step_size, None, temperature)
+    is_alive = chain.is_alive & all_finite(probed.phase) & all_finite(new.phase)
+    state = jax.tree.map(lambda a, b: jnp.where(is_alive, a, b), new, chain.state)
+    position = state.phase.position
+    nothing = jnp.asarray(jnp.nan, tree.common_dtype(position))
+    temperature_now = kinetic_temperature(kernel, state.phase)
+    cuts = jnp.where(is_alive, info.cuts, 0)
+    visit = Visit(
+        position, info.gradient_norm, temperature_now, info.accepted, nothing, is_alive, cuts, info.largest_step
+    )
+    return Chain(state, is_alive), visit

@@ -3,7 +3,10 @@
 from enum import IntEnum
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
+
+from ergodica.compiling import sound_filter_jit
 
 
 class Purpose(IntEnum):
@@ -16,7 +19,21 @@ class Purpose(IntEnum):
     START = 4
 
 
-def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purpose) -> Array:
+def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purpose | Array) -> Array:
     """fold_in(fold_in(fold_in(root, chain), step), purpose) for each step. Threefry: `rbg` differs under vmap."""
     root = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), chain)
     return jax.vmap(lambda step: jax.random.fold_in(jax.random.fold_in(root, step), purpose))(steps)
+
+
+@sound_filter_jit
+def chunk_keys(seed: Array, chain: Array, steps: Array) -> Array:
+    """The keys of a chunk's steps for STEP, BATCH and SECOND_BATCH, (step, 3); of chains (g,), (g, step, 3).
+
+    By itself, because compiling random numbers takes longer than all else in a chunk: this is compiled once.
+    """
+
+    def of_one(chain: Array) -> Array:
+        purposes = jnp.arange(3)
+        return jax.vmap(lambda purpose: step_keys(seed, chain, steps, purpose), out_axes=1)(purposes)
+
+    return jax.vmap(of_one)(chain) if chain.ndim else of_one(chain)

@@ -1,21 +1,96 @@
-"""What a run leaves: the draws and what the steps met."""
+"""What a run leaves: the draws and what the steps met; to be looked at, judged, saved and read again."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.checkpoint import part_folder, read_part
+from ergodica.errors import InputError
 
-class Run(eqx.Module):
+
+@dataclass(frozen=True, eq=False)
+class Run:
     """The draws of a run.
 
     Attributes:
-        posterior: the tree of the start, with NumPy leaves shaped (chain, draw, ...).
-        stats: arrays (chain, draw) of each step kept: `potential` (of its batch), `step_size`, `accepted`.
+        posterior: the tree of the start, with NumPy leaves shaped (chain, draw, ...); of `keep=function` the tree that
+            it returns; None for keep="moments".
+        stats: arrays (chain, draw) of each step kept: `step_size`, `potential` (of its batch), `gradient_norm`,
+            `kinetic_temperature`, `diverging` (the chain is frozen), `accepted`.
         settings: what the run was made with.
+        moments: count, mean and variance of each chain, trees with leaves (chain, ...); None unless asked for.
+        halved: the same run with half the step size, to see what the step size does; None unless made by `halve`.
     """
 
     posterior: PyTree
     stats: dict[str, np.ndarray]
-    settings: dict[str, Any] = eqx.field(static=True)
+    settings: dict[str, Any]
+    moments: Any = None
+    halved: "Run | None" = None
+    again: Callable[[], "Run"] | None = field(default=None, repr=False)
+    """Makes the run with half the step size, where the target is at hand."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no chain had to be frozen."""
+        return not np.any(self.stats["diverging"][:, -1:]) and not self.settings.get("frozen")
+
+    def to_datatree(self) -> Any:
+        """An xarray.DataTree that ArviZ reads."""
+        from ergodica.output.tree import datatree
+
+        return datatree(self.posterior, self.stats, self.settings, self.moments, self.halved)
+
+    def save(self, path: Path | str, overwrite: bool = False) -> None:
+        """Write one netCDF file; `eg.load` reads it."""
+        from ergodica.output.files import save
+
+        save(self.to_datatree(), path, overwrite)
+
+    def summary(self) -> Any:
+        """Mean, sd, Monte Carlo error, ESS and R-hat of every number."""
+        from ergodica.diagnostics import summary
+
+        return summary(*self._judged())
+
+    def diagnose(self) -> Any:
+        """A verdict in words, with thresholds and what to change."""
+        from ergodica.diagnostics import diagnose
+
+        return diagnose(*self._judged())
+
+    def plot(self, folder: Path | str) -> Any:
+        """Trace, marginals, pairs, running means and bias against step, as pictures in a folder."""
+        from ergodica.diagnostics import plots
+
+        return plots.plot(*self._judged(), folder=folder)
+
+    def _judged(self) -> tuple[Any, ...]:
+        from ergodica.output.names import named
+
+        posterior = None if self.posterior is None else named(self.posterior)
+        return posterior, self.stats, self.settings, self.moments, self.halved
+
+    def halve(self) -> "Run":
+        """This run beside one with half the step size, twice the steps and another seed: `diagnose` compares them."""
+        if self.again is None:
+            raise InputError("this run was read from a file and the target is not at hand: run eg.sample(...).halve()")
+        return replace(self, halved=self.again())
+
+
+def load(path: Path | str) -> Run:
+    """A run from its netCDF file; of one that was stopped, what it had drawn (`run.nc.part`)."""
+    from ergodica.output.files import load as load_file
+
+    if not Path(path).exists() and part_folder(path).is_dir():
+        return Run(*read_part(part_folder(path)))
+    return _run_of(load_file(path))
+
+
+def _run_of(loaded: Any) -> Run:
+    halved = None if loaded.halved is None else _run_of(loaded.halved)
+    return Run(loaded.posterior, loaded.stats, loaded.settings, loaded.moments, halved)

@@ -32,12 +32,14 @@ class State(NamedTuple):
 
 class StepInfo(NamedTuple):
     """What a step met: the potential (of its batch), directions of noise cut at zero and the largest step without
-    a cut, and whether a trajectory was accepted (always, where there is no Metropolis test)."""
+    a cut, whether a trajectory was accepted (always, where there is no Metropolis test), and the length of the
+    gradient. In a compiled loop what is not looked at is not computed."""
 
     potential: Array | None
     cuts: Array
     largest_step: Array
     accepted: Array
+    gradient_norm: Array
 
 
 class Kernel(eqx.Module):
@@ -74,6 +76,8 @@ class Kernel(eqx.Module):
         self.target, self.recipe = target, recipe
         if isinstance(integrator, type):
             raise InputError(f"integrator is the class {integrator.__name__}: make one, eg.{integrator.__name__}()")
+        if not isinstance(integrator, Integrator | Leapfrog | None):
+            raise InputError(f"integrator is {integrator!r}: expected eg.Euler(), eg.Splitting() or eg.Leapfrog()")
         chosen = default_integrator(recipe) if integrator is None else integrator
         # a trajectory draws its momentum anew anyway
         if resample_every is not None and not isinstance(chosen, Leapfrog):
@@ -146,7 +150,9 @@ class Kernel(eqx.Module):
             noise = self.gradient_noise.update(noise, self.target, state.phase.position, batch)
         potentials = [e.potential for e in evaluations if e.potential is not None]
         potential = sum(potentials[1:], start=potentials[0]) / len(potentials) if potentials else None
-        info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool))
+        gradients = [e.gradient for e in evaluations]
+        gradient = gradients[0] if len(gradients) == 1 else tree.mean(*gradients)
+        info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool), tree.norm(gradient))
         return State(phase, noise, state.steps + 1), info
 
     def _setting(self, state: State, step_size: Any, temperature: Any) -> Setting:
@@ -168,8 +174,11 @@ class Kernel(eqx.Module):
                 "eg.Leapfrog with a Metropolis test needs all data, but a batch was given: drop batch_size, or use a "
                 "recipe with friction (eg.sghmc)"
             )
-        phase, potential, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)
-        info = StepInfo(potential, jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, potential.dtype), accepted)
+        phase, potential, gradient, accepted = self.integrator.step(
+            self.recipe, self.target, state.phase, key, setting
+        )
+        never = jnp.asarray(jnp.inf, potential.dtype)
+        info = StepInfo(potential, jnp.zeros((), jnp.int32), never, accepted, tree.norm(gradient))
         return State(phase, state.noise, state.steps + 1), info
 
 

@@ -57,8 +57,8 @@ class Leapfrog(eqx.Module):
 
     def step(
         self, recipe: Recipe, target: Any, phase: Phase, key: Array, setting: Setting
-    ) -> tuple[Phase, Array, Array]:
-        """The phase after one trajectory, its potential, and whether the trajectory was accepted."""
+    ) -> tuple[Phase, Array, PyTree, Array]:
+        """The phase after one trajectory, the potential and gradient there, and whether it was accepted."""
         (name,) = recipe.momenta
         k_momentum, k_jitter, k_accept = jax.random.split(key, 3)
         start = recipe.draw_auxiliaries(phase.position, k_momentum, setting.temperature)
@@ -86,9 +86,10 @@ class Leapfrog(eqx.Module):
 
         # kick first: far from the mode the error then lowers the energy, and a chain that starts there is not stuck
         potential, gradient = target.evaluate(start.position)
-        end, new_potential, _ = jax.lax.fori_loop(0, self.steps, leap, (start, potential, gradient))
+        end, new_potential, new_gradient = jax.lax.fori_loop(0, self.steps, leap, (start, potential, gradient))
         rise = energy(end, new_potential) - energy(start, potential)
         # a NaN energy, at a point where the potential is not defined, is rejected: NaN compares as false
         accepted = jax.random.uniform(k_accept, (), dtype) < jnp.exp(-rise / tree.cast(setting.temperature, rise))
-        new = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), end, start)
-        return new, jnp.where(accepted, new_potential, potential), accepted
+        ends, starts = (end, new_potential, new_gradient), (start, potential, gradient)
+        phase, potential, gradient = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), ends, starts)
+        return phase, potential, gradient, accepted

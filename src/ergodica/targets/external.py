@@ -69,8 +69,11 @@ class External(Target):
         """The batches as given; None after `without_data`."""
         return None if self._batches is None else self._batches.value
 
-    def gradient_at(self, position: PyTree, batch: Any, seed: int) -> PyTree:
-        """The gradient from one batch: NumPy arrays of the position's shapes and dtypes, all finite."""
+    def gradient_at(self, position: PyTree, batch: Any, seed: int, is_finite: bool = True) -> PyTree:
+        """The gradient from one batch: NumPy arrays of the position's shapes and dtypes.
+
+        All finite, unless the caller says `is_finite=False` and looks himself: far away a gradient may overflow.
+        """
         if is_traced(position):
             raise InputError(
                 "the gradient of an External target was asked for inside jit, vmap or grad: it is computed outside "
@@ -83,7 +86,7 @@ class External(Target):
         for (name, leaf), like in zip(named_leaves(gradient, "gradient"), jax.tree.leaves(position), strict=True):
             if np.shape(leaf) != like.shape:
                 raise InputError(f"{name} has shape {np.shape(leaf)}, expected that of the position, {like.shape}")
-        bad = first_non_finite(gradient, "gradient")
+        bad = first_non_finite(gradient, "gradient") if is_finite else None
         if bad is not None:
             raise InputError(f"the function gradient returned {bad}: every number of a gradient must be finite")
         return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), gradient, position)

@@ -12,9 +12,11 @@ from jaxtyping import Array, PyTree
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
 from ergodica.targets.position import check_position
-from ergodica.targets.rows import check_data, row_count, take_rows
+from ergodica.targets.rows import as_data, row_count, take_rows
+from ergodica.targets.source import Source
 from ergodica.targets.values import check_evaluation, evaluate_once, position_dtype, real_array, real_scalar
-from ergodica.tree import is_traced
+from ergodica.targets.whole import evaluate_all
+from ergodica.tree import is_staged, is_traced
 
 CHECKED_ROWS = 1000
 
@@ -25,8 +27,8 @@ class Posterior(Target):
         U~(position) = -(N/n) sum_i log_likelihood(position, batch)_i - log_prior(position),   n rows of N
 
     `log_prior(position)` returns a scalar; `log_likelihood(position, batch)` one number per row, shape (n,).
-    `data` is a pytree of arrays with one leading axis (NumPy, memory-mapped, JAX), kept as given; a batch is such
-    a pytree of some of its rows.
+    `data` is a pytree of arrays with one leading axis (NumPy, JAX), kept as given, or a source that reads its rows
+    from disk (`eg.data.npy`, `eg.data.parquet`; memory-mapped arrays become one). A batch is such a pytree of rows.
 
     >>> def log_likelihood(mean, batch):
     ...     return -((batch - mean) ** 2) / 2
@@ -63,17 +65,23 @@ class Posterior(Target):
             check_position(init, None, domain)
         self.log_prior = log_prior
         self.log_likelihood = log_likelihood
-        self.data = data
         self.init = init
         self.domain = domain
         self.truth = truth
-        self._size = check_data(data)
+        self.data, self._size = as_data(data)
 
     @property
     def size(self) -> int:
         return self._size
 
+    @property
+    def source(self) -> Source | None:
+        """What reads the rows from disk; None where they are in memory, or none are held."""
+        return self.data if isinstance(self.data, Source) else None
+
     def potential(self, position: PyTree, batch: PyTree = None) -> Array:
+        if batch is None and self.source is not None:
+            return self._evaluate_source(position)[0]
         dtype = position_dtype(position)
         terms = self._terms(position, self._rows_or_all(batch))
         if terms.size > self.size:
@@ -85,6 +93,8 @@ class Posterior(Target):
         return (-(self.size / terms.size) * jnp.sum(terms)).astype(dtype) - self._log_prior(position)
 
     def evaluate(self, position: PyTree, batch: PyTree = None) -> tuple[Array, PyTree]:
+        if batch is None and self.source is not None:
+            return self._evaluate_source(position)
         return jax.value_and_grad(self.potential)(position, batch)
 
     def example_gradients(self, position: PyTree, batch: PyTree = None) -> PyTree:
@@ -97,11 +107,26 @@ class Posterior(Target):
 
     def prior_gradient(self, position: PyTree) -> PyTree:
         """The gradient of -log_prior."""
-        return jax.grad(lambda position: -self._log_prior(position))(position)
+        return jax.grad(self.minus_log_prior)(position)
+
+    def minus_log_prior(self, position: PyTree) -> Array:
+        return -self._log_prior(position)
+
+    def share(self, position: PyTree, rows: PyTree, weights: Array, prior_weight: Array) -> Array:
+        """A share of the potential: -sum_i weights_i log_likelihood(position, rows)_i - prior_weight log_prior."""
+        terms = self._terms(position, jax.tree.map(jnp.asarray, rows))
+        misfit = -jnp.sum(terms * jnp.asarray(weights, terms.dtype)).astype(position_dtype(position))
+        return misfit + jnp.asarray(prior_weight, misfit.dtype) * self.minus_log_prior(position)
 
     def rows(self, index: Any) -> PyTree:
         """The batch of the rows at `index`: a slice, or a 1-D array of integers."""
         return take_rows(self._all(), index, self.size)
+
+    def loaded(self) -> "Posterior":
+        """The same target with the rows of its source in memory."""
+        if self.source is None:
+            return self
+        return eqx.tree_at(lambda target: target.data, self, self.source.read(0, self.size))
 
     def check_batch_size(self, n: int) -> None:
         """Raise InputError unless 1 <= n <= N."""
@@ -120,7 +145,8 @@ class Posterior(Target):
         if self.data is None:
             return
         index = np.unique(np.linspace(0, self.size - 1, min(self.size, CHECKED_ROWS)).astype(int))
-        batch = self.rows(index)
+        batch = self.rows(index) if self.source is None else self.source.glance(index)
+        index = index[: row_count(batch, "data")]
         # A second size, by shapes alone: a wrong shape can agree with one batch size by accident.
         jax.eval_shape(self._terms, position, jax.tree.map(lambda leaf: leaf[: max(1, index.size - 1)], batch))
         terms = self._terms(position, batch)
@@ -141,7 +167,15 @@ class Posterior(Target):
         return self.data
 
     def _rows_or_all(self, batch: PyTree) -> PyTree:
-        return jax.tree.map(jnp.asarray, self._all() if batch is None else batch)
+        return jax.tree.map(jnp.asarray, self.rows(slice(None)) if batch is None else batch)
+
+    def _evaluate_source(self, position: PyTree) -> tuple[Array, PyTree]:
+        if is_traced(position) or is_staged():
+            raise InputError(
+                "the data of this target stay on disk, so a compiled step cannot go through all of them: give "
+                "batch_size, or target.loaded() if they fit in memory"
+            )
+        return evaluate_all(self, jax.tree.map(jnp.asarray, position))
 
     def _log_prior(self, position: PyTree) -> Array:
         value = self.log_prior(jax.tree.map(jnp.asarray, position))

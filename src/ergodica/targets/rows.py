@@ -9,13 +9,30 @@ from jaxtyping import PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.leaves import named_leaves
+from ergodica.targets.source import Arrays, HeldRows, Source, mapped_file
 from ergodica.tree import is_traced
 
-BLOCK = 1 << 22  # numbers looked at in one go: a memory-mapped file is never loaded whole
+BLOCK = 1 << 22  # numbers looked at in one go
 
 
-def check_data(data: PyTree) -> int:
-    """The number of rows of `data`; InputError unless every leaf is a finite numeric array with that many."""
+def as_data(data: PyTree) -> tuple[PyTree | Source, int]:
+    """The data and the number of rows; InputError unless every leaf is a finite numeric array with that many.
+
+    Memory-mapped leaves make the whole a source: it looks for NaN as it reads.
+    """
+    if isinstance(data, Source):
+        return data, data.size
+    leaves, structure = jax.tree.flatten(data)
+    files = [mapped_file(leaf) for leaf in leaves]
+    size = check_data(data, [file is not None for file in files])
+    if not any(file is not None for file in files):
+        return data, size
+    readers = [HeldRows(leaf) if file is None else file for leaf, file in zip(leaves, files, strict=True)]
+    return Arrays(jax.tree.unflatten(structure, readers)), size
+
+
+def check_data(data: PyTree, is_file: list[bool]) -> int:
+    """The number of rows; those of leaves in files are not looked at."""
     leaves = named_leaves(data, "data")
     if not leaves:
         raise InputError(f"data is {data!r}, which holds no arrays: expected a pytree of arrays with one leading axis")
@@ -24,8 +41,9 @@ def check_data(data: PyTree) -> int:
     size = row_count(data, "data")
     if size == 0:
         raise InputError("data has 0 rows: expected at least one")
-    for name, leaf in leaves:
-        _check_finite(name, leaf)
+    for (name, leaf), on_disk in zip(leaves, is_file, strict=True):
+        if not on_disk:
+            _check_finite(name, leaf)
     return size
 
 
@@ -42,9 +60,12 @@ def row_count(rows: PyTree, root: str) -> int:
     return next(iter(sizes.values()))
 
 
-def take_rows(data: PyTree, index: Any, size: int) -> PyTree:
+def take_rows(data: PyTree | Source, index: Any, size: int) -> PyTree:
     """The rows at `index`, a slice or a 1-D array of integers; NumPy leaves stay NumPy where the index has values."""
     if isinstance(index, slice):
+        if isinstance(data, Source):
+            start, stop, step = index.indices(size)
+            return jax.tree.map(lambda leaf: leaf[::step], data.read(start, max(start, stop)))
         return jax.tree.map(lambda leaf: leaf[index], data)
     if not is_traced(index):
         index = np.asarray(index)
@@ -53,9 +74,13 @@ def take_rows(data: PyTree, index: Any, size: int) -> PyTree:
             f"rows are taken by a slice or a 1-D array of integers, got shape {index.shape} of dtype {index.dtype}"
         )
     if is_traced(index):
+        if isinstance(data, Source):
+            raise InputError("rows on disk cannot be taken inside jit: read them before, and give them as a batch")
         return jax.tree.map(lambda leaf: jnp.take(jnp.asarray(leaf), index, axis=0), data)
     if index.size and not (index.min() >= 0 and index.max() < size):
         raise InputError(f"row {index.min() if index.min() < 0 else index.max()} does not exist: data has {size} rows")
+    if isinstance(data, Source):
+        return data.take(index)
     return jax.tree.map(lambda leaf: leaf[index], data)
 
 

@@ -1,11 +1,11 @@
 """Signs of life on stderr for work that takes a while; silent when nobody looks."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 
-PATIENCE = 2.0  # seconds before a bar is shown
+SHOWN_AFTER = 2.0  # seconds until there is a bar, whether or not it was told anything
 
 Tell = Callable[[float], None]
 
@@ -17,12 +17,19 @@ def waiting(words: str, show: bool = True) -> Iterator[Tell]:
         yield lambda share: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, SpinnerColumn
 
-    begin = time.monotonic()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(
+        SpinnerColumn(), *Progress.get_default_columns(), console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task(words, total=1.0, visible=False)
-        yield lambda share: bar.update(task, completed=min(share, 1.0), visible=time.monotonic() - begin > PATIENCE)
+        timer = Timer(SHOWN_AFTER, lambda: bar.update(task, visible=True))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield lambda share: bar.update(task, completed=min(share, 1.0))
+        finally:
+            timer.cancel()
 
 
 @contextmanager

@@ -87,6 +87,67 @@ def test_a_float32_step_is_run_in_its_own_dtype():
     assert as_step(step, None, None, jnp.ones(3, jnp.float32), 0.1).layout.dtype == jnp.float32
 
 
+def test_a_step_is_compiled_once_for_as_long_as_it_does_the_same():
+    class Sampler:
+        temperature, scales = 1.0, np.ones(3)
+
+        def step(self, key, x, h):
+            return (
+                x
+                - h * jnp.asarray(self.scales) * x
+                + jnp.sqrt(2 * h * self.temperature) * jax.random.normal(key, x.shape)
+            )
+
+    sampler = Sampler()
+    found = [as_step(sampler.step, None, None, X, h) for h in (0.1, 0.3)]
+    sampler.temperature = 3.0
+    found.append(as_step(sampler.step, None, None, X, 0.1))
+    sampler.scales = np.asarray([1.0, 1.0, 2.0])
+    found.append(as_step(sampler.step, None, None, X, 0.1))
+    assert found[0] is found[1]
+    ends = [step.place(step.move(jax.random.key(0), X, 0.1)) for step in found[1:]]
+    assert not np.allclose(ends[0], ends[1])
+    np.testing.assert_allclose(ends[2] - ends[1], [0.0, 0.0, -0.1])
+
+
+def test_a_temperature_that_was_changed_between_two_audits_is_seen():
+    class Sampler:
+        temperature = 1.0
+
+        def step(self, key, x, h):
+            return x - h * x + jnp.sqrt(2 * h * self.temperature) * jax.random.normal(key, x.shape, x.dtype)
+
+    sampler, law = Sampler(), eg.gallery.gaussian(2)
+    assert eg.audit(sampler.step, law, effort=0.02).passed
+    sampler.temperature = 3.0
+    assert "temperature" in eg.audit(sampler.step, law, effort=0.02).notes[0]
+
+
+def test_init_may_take_the_key_last():
+    def init(position, rng_key):
+        return {"position": position, "momentum": jax.random.normal(rng_key, position.shape, position.dtype)}
+
+    def by_keyword(position, *, key):
+        return init(position, key)
+
+    for begin in (init, by_keyword):
+        black_box = as_step(lambda key, s, h: s, begin, lambda s: s["position"], X, 0.1)
+        np.testing.assert_array_equal(black_box.start(jax.random.key(0), X)["position"], X)
+
+
+def test_a_numpy_step_that_raises_later_says_when():
+    calls = []
+
+    def step(rng, x, h):
+        calls.append(h)
+        if len(calls) == 100:
+            raise ZeroDivisionError("a rare branch")
+        return numpy_langevin(rng, x, h)
+
+    with pytest.raises(InputError, match=r"step raised at call 99, at step size \S+: ZeroDivisionError: a rare branch"):
+        eg.audit(step, eg.gallery.gaussian(2), effort=0.01)
+
+
 @pytest.mark.parametrize(
     ("step", "init", "read", "message"),
     [
@@ -97,6 +158,11 @@ def test_a_float32_step_is_run_in_its_own_dtype():
         (lambda key, s, h: s, lambda a, b, c: a, None, "init needs 3 arguments"),
         (lambda key, s, h: s, lambda x: (x, x), lambda s: s[0][:1], r"shapes \(\(1,\),\), expected \(\(3,\),\)"),
         (3, None, None, "step is 3: expected a function"),
+        (lambda key, s, h: s._replace(position=s.position), None, None, "Then give init= and read="),
+        (lambda key, s, h: s["x"], None, None, "Then give init= and read="),
+        (lambda key, x, h: None, None, None, "step returned nothing, expected the position"),
+        (lambda key, x, h: x * 1j, None, None, "complex numbers"),
+        (lambda key, x, h: x * key.standard_normal() * 1j, None, None, "complex numbers"),
     ],
 )
 def test_bad_steps_are_told_in_one_line(step, init, read, message):
@@ -111,12 +177,23 @@ def test_bad_steps_are_told_in_one_line(step, init, read, message):
         ({"temperature": 0.0}, "temperature is 0.0: expected a number above 0"),
         ({"step_size": float("nan")}, "step_size is nan"),
         ({"effort": -1}, "effort is -1"),
+        ({"effort": "much"}, "effort is 'much'"),
+        ({"temperature": jnp.ones(2)}, "temperature is .*: expected a number above 0"),
+        ({"seed": -1}, "seed is -1: expected a whole number of at least 0"),
+        ({"seed": 1.5}, "seed is 1.5: expected a whole number"),
         ({"position": jnp.full(2, jnp.nan)}, "nan"),
     ],
 )
 def test_bad_settings_are_told_in_one_line(settings, message):
     with pytest.raises(InputError, match=message):
         eg.audit(langevin, eg.gallery.gaussian(2), **settings)
+
+
+def test_numbers_may_be_of_jax_or_numpy():
+    found = eg.audit(
+        langevin, eg.gallery.gaussian(2), temperature=jnp.float32(1), effort=np.float64(0.01), seed=np.int64(3)
+    )
+    assert found.asked == 1.0
 
 
 def test_a_target_without_a_potential_and_one_without_a_position_are_refused():

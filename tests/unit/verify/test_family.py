@@ -19,7 +19,7 @@ DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)
 QUICK = {"dims": (1,), "effort": 0.05, "progress": False}
 
 
-def rows_with(found, error=0.01, failed=("temperature",), passed=False):
+def rows_with(found, error=0.01, failed=("temperature",), rejected=True, seen=lambda law: 0.05):
     """The ladder with made-up findings: temperature found(law), with a relative standard error."""
     rows = []
     for law in known_laws(DIMS, TEMPERATURES):
@@ -27,7 +27,8 @@ def rows_with(found, error=0.01, failed=("temperature",), passed=False):
         temperature = None if value is None else Estimate.of(value, error * value)
         checks = tuple(Check(name, False, 9.0, 4.0, f"what {name} says", 0.0) for name in failed)
         note = "position never moves" if value is None else "a note"
-        rows.append(Row(law, Audit("title", checks, (note,), {"seen": {"temperature": 0.05}}, temperature), passed))
+        figures = {"seen": {"temperature": seen(law)}}
+        rows.append(Row(law, Audit("title", checks, (note,), figures, temperature), rejected))
     return rows
 
 
@@ -59,7 +60,7 @@ def test_the_dimension_whatever_is_asked_for_is_two_sentences():
 
 def test_words_wait_until_the_intervals_are_narrow():
     """Off by 2 standard errors on every law, in no pattern: nothing is said of how it depends."""
-    sign = iter([1, -1] * 4)
+    sign = iter([1, -1] * 5)
     noisy = rows_with(lambda law: law.temperature * (1 + 0.04 * next(sign)), error=0.02, failed=("mean",))
     assert words(noisy) == ("what mean says, on every law",)
 
@@ -70,8 +71,26 @@ def test_a_check_besides_the_temperature_is_told_once():
 
 
 def test_a_family_that_passes_says_what_it_would_have_seen():
-    said = words(rows_with(lambda law: law.temperature, passed=True))
-    assert said[0].startswith("samples the law asked for, on 8 laws at temperature 0.1, 1 and 2")
+    said = words(rows_with(lambda law: law.temperature, rejected=False))
+    assert said[0].startswith("samples the law asked for, on 9 laws at temperature 0.1, 1 and 2")
+
+
+def test_laws_that_could_not_tell_are_named_and_are_no_praise():
+    said = words(rows_with(lambda law: law.temperature, rejected=False, seen=lambda law: 0.5 if law.dim > 2 else 0.05))
+    assert said[0].startswith("not decided: samples the law asked for on 2 of 9 laws (Gaussian, d = 1; quartic, d = 2)")
+    assert "nothing could be told" in said[-1]
+    assert said[-1].count("d = 10") == 7
+    nothing = words(rows_with(lambda law: law.temperature, rejected=False, seen=lambda law: 0.5))
+    assert nothing[0] == "not decided: none of 9 laws could tell"
+
+
+def test_a_family_that_could_tell_nothing_does_not_pass():
+    found = audit_family(RIGHT_STEPS["sgld_step"].build, dims=(2,), effort=1e-4, progress=False)
+    assert not found.passed
+    assert {row.outcome for row in found.rows} == {"undecided"}
+    assert str(found).startswith("NOT DECIDED")
+    assert found.to_dict()["verdict"] == "NOT DECIDED"
+    assert found.checks[0].explanation.startswith("undecided: a temperature off by less than")
 
 
 def test_draws_of_the_quartic_are_exact():
@@ -85,8 +104,8 @@ def test_draws_of_the_quartic_are_exact():
 
 def test_the_ladder_is_what_it_says():
     laws = known_laws(DIMS, TEMPERATURES)
-    assert [law.dim for law in laws] == [1, 10, 100, 10, 100, 2, 10, 10]
-    assert [law.temperature for law in laws] == [1.0] * 6 + [0.1, 2.0]
+    assert [law.dim for law in laws] == [1, 10, 100, 10, 100, 2, 10, 10, 10]
+    assert [law.temperature for law in laws] == [1.0] * 6 + [0.1, 2.0, 0.1]
     assert len({law.name for law in laws}) == len(laws)
     deviation = np.sqrt(np.asarray(laws[3].target.truth.variance))
     assert (deviation[0], deviation[-1]) == pytest.approx((0.1, 1.0))
@@ -124,6 +143,22 @@ def test_a_build_without_temperature_is_asked_for_one_only():
     assert "position never moves" in str(frozen)
 
 
+def test_a_temperature_may_be_a_keyword_and_other_settings_are_left_alone():
+    asked = []
+
+    def by_keyword(potential, *, temperature):
+        asked.append(temperature)
+        return lambda key, position, step_size: position
+
+    def with_friction(potential, friction=3.0):
+        asked.append(friction)
+        return lambda key, position, step_size: position
+
+    audit_family(by_keyword, temperatures=(1.0, 0.2), **QUICK)
+    audit_family(with_friction, **QUICK)
+    assert asked == [1.0, 1.0, 0.2, 3.0, 3.0]
+
+
 @pytest.mark.parametrize(
     ("build", "settings", "message"),
     [
@@ -137,6 +172,11 @@ def test_a_build_without_temperature_is_asked_for_one_only():
             "temperatures is .0.0,.: expected numbers above",
         ),
         (lambda potential, temperature: None, {"dims": (0,)}, "dims is .0,.: expected whole numbers"),
+        (lambda potential, temperature: None, {"dims": "ten"}, "dims is 'ten': expected whole numbers"),
+        (lambda potential, temperature: None, {"temperatures": "hot"}, "temperatures is 'hot': expected numbers"),
+        (lambda potential, temperature: None, {"seed": -1}, "seed is -1: expected a whole number"),
+        (lambda potential, temperature: 1 // 0, {}, "build raised on Gaussian, d = 1: ZeroDivisionError"),
+        (lambda potential, friction, temperature=1.0: None, {}, "build needs 2 arguments .potential, friction."),
     ],
 )
 def test_bad_input_is_one_line(build, settings, message):

@@ -18,7 +18,7 @@ from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.steps import Step
 
 TURN = 120  # calls of a NumPy step in a row, divisible by many periods
-FEW_STEPS = 16  # that are done sooner than threads are started
+TOO_SHORT = 16  # steps that are done sooner than threads are started
 THREADS = 2  # parts of the chains that run side by side; a number of its own, so that results are the same everywhere
 
 
@@ -42,6 +42,16 @@ class JaxChains:
         parts = np.split(np.asarray(vectors), THREADS)
         return [_start(self.step, jnp.asarray(part), _shifted(word, i)) for i, part in enumerate(parts)]
 
+    def rekeyed(self, states: Any, word: np.ndarray) -> Any:
+        """The states, to be run with other keys: `run` is given those."""
+        return states
+
+    def hold_keys(self, states: Any) -> bool:
+        """Whether there is a key among the numbers of the states."""
+        leaves = jax.tree.leaves(states)
+        typed = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
+        return any(typed) or any(leaf.dtype == jnp.uint32 and leaf.ndim > 1 for leaf in leaves)
+
     def run(
         self, states: Any, word: np.ndarray, first: int, step_size: float, blocks: int, thin: int
     ) -> tuple[Any, np.ndarray]:
@@ -52,7 +62,7 @@ class JaxChains:
         def one(i: int) -> Any:
             return _run(self.step, self.features, states[i], _shifted(word, i), numbers[0], h, *numbers[1:])
 
-        done = self._side_by_side(one, blocks * thin > FEW_STEPS)
+        done = self._side_by_side(one, blocks * thin > TOO_SHORT)
         return [part for part, _ in done], np.concatenate([np.asarray(total) for _, total in done])
 
     def path(self, states: Any, word: np.ndarray, first: int, step_size: float, steps: int) -> np.ndarray:
@@ -136,6 +146,15 @@ class NumpyChains:
     def start(self, vectors: np.ndarray, word: np.ndarray) -> Any:
         generators = [np.random.default_rng([*word, i]) for i in range(self.chains)]
         return [(rng, self.step.start(rng, np.array(x))) for rng, x in zip(generators, vectors, strict=True)]
+
+    def rekeyed(self, states: Any, word: np.ndarray) -> Any:
+        """The states, with other generators for their steps."""
+        return [(np.random.default_rng([*word, i]), state) for i, (_, state) in enumerate(states)]
+
+    def hold_keys(self, states: Any) -> bool:
+        """Whether there is a generator among the parts of the states."""
+        generators = np.random.Generator | np.random.BitGenerator | np.random.RandomState
+        return any(isinstance(leaf, generators) for leaf in jax.tree.leaves([state for _, state in states]))
 
     def run(
         self, states: Any, word: np.ndarray, first: int, step_size: float, blocks: int, thin: int

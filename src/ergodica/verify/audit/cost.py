@@ -9,13 +9,14 @@ import jax.numpy as jnp
 
 from ergodica.tree import Layout
 from ergodica.verify.audit.steps import Step
+from ergodica.verify.audit.traces import inside
 
 # In units of one multiplication; random bits and special functions as measured on one core, to a factor of two.
 HEAVY = {"random_bits": 60.0, "threefry2x32": 60.0, "erf_inv": 10.0, "exp": 5.0, "log": 5.0, "pow": 10.0}
 HEAVY |= dict.fromkeys(("cholesky", "lu", "qr", "triangular_solve", "householder_product"), 40.0)
 HEAVY |= dict.fromkeys(("eigh", "svd"), 150.0)
 MULTIPLY_ADD = 0.2  # in a matrix product
-CHAINS = 64
+TRACED = 64  # chains side by side in the trace that is counted
 UNKNOWN_LENGTH = 10  # turns that a loop of unknown length is taken for
 
 
@@ -29,16 +30,16 @@ def work_of_gradient(target: Any, layout: Layout) -> float:
 def work(step: Step) -> float:
     """Of one step of one chain, for each number of the position; about 75 for Langevin."""
     # vmapped, as it will run: what does not depend on the chain is done once for all
-    keys = jax.random.split(jax.random.key(0), CHAINS)
-    states = jax.eval_shape(jax.vmap(step.start), keys, jax.ShapeDtypeStruct((CHAINS, step.dim), jnp.float64))
+    keys = jax.random.split(jax.random.key(0), TRACED)
+    states = jax.eval_shape(jax.vmap(step.start), keys, jax.ShapeDtypeStruct((TRACED, step.dim), jnp.float64))
     trace = jax.make_jaxpr(jax.vmap(step.move, (0, 0, None)))(keys, states, jnp.asarray(1.0, jnp.float64))
-    return max(_work(trace.jaxpr) / (CHAINS * step.dim), 1.0)
+    return max(_work(trace.jaxpr) / (TRACED * step.dim), 1.0)
 
 
 def _work(jaxpr: Any) -> float:
     total = 0.0
     for equation in jaxpr.eqns:
-        inner = [_work(getattr(x, "jaxpr", x)) for x in _inside(equation.params)]
+        inner = [_work(getattr(x, "jaxpr", x)) for x in inside(equation.params)]
         name = equation.primitive.name
         if name == "scan":
             total += equation.params["length"] * sum(inner)
@@ -51,15 +52,6 @@ def _work(jaxpr: Any) -> float:
         else:
             total += _alone(equation, name)
     return total
-
-
-def _inside(params: dict[str, Any]) -> list[Any]:
-    found = []
-    for value in params.values():
-        for x in value if isinstance(value, tuple | list) else (value,):
-            if hasattr(x, "eqns") or hasattr(getattr(x, "jaxpr", None), "eqns"):
-                found.append(x)
-    return found
 
 
 def _alone(equation: Any, name: str) -> float:

@@ -1,9 +1,9 @@
 """`eg.audit`: a step from any library, held against the law that it claims."""
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ from ergodica.verify.audit.trials import Trial, first_trial
 from ergodica.verify.precision import widened
 from ergodica.verify.waiting import waiting
 
-WORK = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
+BUDGET = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
 CALLS = 3e5  # calls of a NumPy step
 NUMPY_CHAINS = 32
 NUMBERS = 2560  # moved at once by all chains
@@ -35,7 +35,9 @@ FEWEST, MOST = 256, 4096  # chains
 LONG = 2000  # steps: fewer chains, down to FEW, where a budget has not as many for each
 FEW = 128
 DRAWS = 2**18 * 10  # numbers in the draws of the claimed law
+OBSERVED = 256  # draws of each cluster that are averaged, where a law's own means are not known
 ERROR = 0.0065  # standard error of a coordinate's temperature, relative, at which averaging stops
+READY = 0.1  # share of the work, as told, until chains run
 BARE_ERROR = 0.013  # the same for a step without a state of its own, whose one step sees more
 
 
@@ -62,7 +64,8 @@ def audit(
             In JAX, or plain NumPy: then `key` is a `np.random.Generator`, and the step is called in a Python loop.
         target: eg.Density, eg.Posterior or one of eg.gallery, whose potential U the step claims to sample.
         position: an example of it; by default `target.init`.
-        init: init(key, position) -> state, or init(position) -> state, for a step with a state of its own.
+        init: init(key, position) -> state, or init(position) -> state, for a step with a state of its own; or
+            init(position, key), where the name of the second says that it is one.
         read: read(state) -> position; by default state.position.
         step_size: the one in use: its bias is reported. The audit finds step sizes for its verdict by itself.
         temperature: T of the claimed law.
@@ -77,14 +80,31 @@ def audit(
         >>> eg.audit(langevin, eg.gallery.gaussian(2), effort=0.1).passed
         True
     """
-    position = _checked(target, position, temperature, step_size, effort)
+    with waiting("auditing", progress) as tell:
+        return audited(step, target, position, init, read, step_size, temperature, seed, effort, tell)
+
+
+def audited(
+    step: Callable[..., Any], target: Any, position: PyTree, init: Callable[..., Any] | None,
+    read: Callable[[Any], PyTree] | None, step_size: float | None, temperature: float, seed: int, effort: float,
+    tell: Callable[[float], None],
+) -> Audit:  # fmt: skip
+    """The audit, which tells the share of its work that is done."""
+    position = _position(target, position)
+    temperature, effort = positive("temperature", temperature), positive("effort", effort)
+    step_size = None if step_size is None else positive("step_size", step_size)
+    seed = checked_seed(seed)
     # chains that leave the finite numbers are found by their values, not by NumPy's warnings
-    with jax.enable_x64(True), np.errstate(all="ignore"), waiting("auditing", progress) as tell:
+    with jax.enable_x64(True), np.errstate(all="ignore"):
         position = widened(jax.tree.map(jnp.asarray, position))
         black_box = as_step(step, init, read, position, 1.0 if step_size is None else step_size)
         draws = int(effort**0.5 * DRAWS / black_box.dim)
         law = reference(target, position, temperature, _key(seed), draws, effort)
-        bench = Bench(black_box, law, features(target, black_box.layout, law, temperature), target, seed, effort, tell)
+        tell(READY)
+        bench = Bench(
+            black_box, law, features(target, black_box.layout, law, temperature), target, seed, effort,
+            lambda share: tell(READY + (1 - READY) * min(share, 1.0)),
+        )  # fmt: skip
         return bench.audit(temperature, step_size)
 
 
@@ -92,16 +112,34 @@ def _key(seed: int) -> Any:
     return jax.random.wrap_key_data(jnp.asarray(words(seed, 0)))
 
 
-def _checked(target: Any, position: PyTree, temperature: float, step_size: float | None, effort: float) -> PyTree:
-    """The position to use; refuses what cannot be audited."""
+def positive(name: str, value: Any) -> float:
+    """A number above 0, from Python, NumPy or JAX."""
+    try:
+        number = math.nan if isinstance(value, str | bytes | bool) or np.ndim(value) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name} is {value!r}: expected a number above 0")
+    return number
+
+
+def checked_seed(seed: Any) -> int:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(seed, bool):
+        raise InputError(f"seed is {seed!r}: expected a whole number of at least 0")
+    return number
+
+
+def _position(target: Any, position: PyTree) -> PyTree:
+    """The position to use; refuses a target that cannot be audited."""
     if not hasattr(target, "evaluate") or not getattr(target, "has_potential", False):
         raise InputError(
             f"target is {type(target).__name__}: an audit needs a potential that JAX can differentiate, "
             "as eg.Density(potential, init=position)"
         )
-    for name, value in (("temperature", temperature), ("step_size", step_size), ("effort", effort)):
-        if value is not None and not (isinstance(value, Real) and math.isfinite(value) and value > 0):
-            raise InputError(f"{name} is {value!r}: expected a number above 0")
     position = target.init if position is None else position
     if position is None:
         raise InputError("no position: give audit(step, target, position), an example of where the step starts")
@@ -155,7 +193,7 @@ class Bench:
 
     def _chain_steps(self) -> float:
         """Steps of a single chain that the effort is good for."""
-        return self.effort * (WORK / (work(self.step) * self.step.dim) if self.step.is_jax else CALLS)
+        return self.effort * (BUDGET / (work(self.step) * self.step.dim) if self.step.is_jax else CALLS)
 
     def starts(self, count: int) -> Callable[[int], np.ndarray]:
         """Draws of the claimed law, others for every place: one of each cluster, then the next of each."""
@@ -182,6 +220,7 @@ class Bench:
 
     def _observed(self, chains: Any) -> np.ndarray | None:
         """Averages of the features over draws, a row for each cluster; None where their means are known."""
-        if self.target.domain is None:
+        if self.target.domain is None and self.law.is_gaussian:
             return None
-        return np.mean([chains.observe(self.law.draws[:, k]) for k in range(min(self.law.draws.shape[1], 64))], axis=0)
+        count = min(self.law.draws.shape[1], OBSERVED)
+        return np.mean([chains.observe(self.law.draws[:, k]) for k in range(count)], axis=0)

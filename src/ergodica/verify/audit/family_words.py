@@ -8,6 +8,7 @@ import numpy as np
 
 from ergodica.verify.audit.known_laws import KnownLaw
 from ergodica.verify.audit.result import Audit, Estimate, StepBias
+from ergodica.verify.audit.verdict import percent
 
 SURE = 4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
 CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it
@@ -18,20 +19,24 @@ POWERS = {0.5: "the square root of the temperature", 2.0: "the square of the tem
 
 
 class Row(NamedTuple):
-    """One law, what the audit found on it, and the verdict at the family's level."""
+    """One law, what the audit found on it, and whether that rejects the sampler at the family's level."""
 
     law: KnownLaw
     audit: Audit
-    passed: bool
+    is_rejected: bool
 
     @property
-    def is_told(self) -> bool:
-        """Whether a temperature that is badly off would have been seen."""
-        return self.audit.temperature is None or self.audit.figures["seen"]["temperature"] < BLIND
+    def outcome(self) -> str:
+        """ "rejected", "passed", or "undecided": nothing against it, but a temperature that is badly off would not have
+        been seen either."""
+        if self.is_rejected:
+            return "rejected"
+        is_blind = not self.audit.is_decided or self.audit.figures["seen"]["temperature"] >= BLIND
+        return "undecided" if is_blind else "passed"
 
     @property
     def failed(self) -> list[str]:
-        return [] if self.passed else [check.name for check in self.audit.checks if not check.passed]
+        return [check.name for check in self.audit.checks if not check.passed] if self.is_rejected else []
 
 
 class Measured(NamedTuple):
@@ -54,7 +59,12 @@ class Measured(NamedTuple):
 def words(rows: Sequence[Row]) -> tuple[str, ...]:
     """The sentences, most important first."""
     said = [*_standstill(rows), *_temperature(rows), *_other(rows), *_bias(rows), *_untold(rows)]
-    return tuple(said) if not all(row.passed for row in rows) else (_praise(rows), *said)
+    return tuple(said) if any(row.is_rejected for row in rows) else (_praise(rows), *said)
+
+
+def unseen(found: Audit) -> str:
+    """What an audit would have missed."""
+    return f"a temperature off by less than {percent(found.figures['seen']['temperature'])} might not have been seen"
 
 
 def ladder_top(found: Audit) -> StepBias:
@@ -116,7 +126,7 @@ def _logarithm(row: Row) -> Measured:
 def _power(rows: Sequence[Row], of: Callable[[KnownLaw], float]) -> Measured | None:
     """p of temperature found = c x^p, by least squares of logarithms; None where x is not varied."""
     x = np.log([of(row.law) for row in rows])
-    if np.ptp(x) == 0 if len(x) else True:
+    if len(set(x)) < 2:
         return None
     y, error = np.asarray([_logarithm(row) for row in rows]).T
     weight = 1 / error**2
@@ -208,27 +218,35 @@ def _bias(rows: Sequence[Row]) -> list[str]:
     known = [row for row in rows if row.audit.order is not None and row.audit.bias]
     if not known:
         return []
-    row = min(known, key=lambda row: row.audit.order.high - row.audit.order.low)  # pyright: ignore
-    at = ladder_top(row.audit)
+    # standard Gaussians first: where scales differ, the narrow coordinates may be far from any power
+    plain = [row for row in known if row.law.is_plain] or known
+    row = min(plain, key=lambda row: row.audit.order.high - row.audit.order.low)  # pyright: ignore
+    at, best = ladder_top(row.audit), row.audit.order
+    other = [r for r in known if r.audit.order.low > best.high or r.audit.order.high < best.low]  # pyright: ignore
+    but = "".join(f"; {r.audit.order} on {r.law.name}" for r in other)
     return [
-        f"bias falls as step size to the power {row.audit.order} (on {row.law.name}: variance {at.variance} of the "
-        f"claimed one at step size {at.step_size:.3g})"
+        f"bias falls as step size to the power {best} (on {row.law.name}: variance {at.variance} of the "
+        f"claimed one at step size {at.step_size:.3g}{but})"
     ]
 
 
 def _untold(rows: Sequence[Row]) -> list[str]:
-    names = [row.law.name for row in rows if row.passed and not row.is_told]
+    names = [row.law.name for row in rows if row.outcome == "undecided"]
     sentence = "nothing could be told: the chains are too slow, or their bias too large, at the step sizes that fit"
-    return [_where(sentence, names, len(rows))] if names else []
+    if len(names) == len(rows):
+        return [f"{sentence}, on every law; give more effort"]
+    return [f"{sentence} (on {'; '.join(names)}); give more effort"] if names else []
 
 
 def _praise(rows: Sequence[Row]) -> str:
-    told = [row for row in rows if row.is_told]
+    """Where nothing speaks against it."""
+    told = [row for row in rows if row.outcome == "passed"]
     if not told:
-        return "nothing could be told on any law"
+        return f"not decided: none of {len(rows)} laws could tell"
     asked = _series([row.law.temperature for row in told], "and")
     seen = max(row.audit.figures["seen"]["temperature"] for row in told)
-    return (
-        f"samples the law asked for, on {len(told)} laws at temperature {asked}: on the hardest of them a temperature "
-        f"off by {100 * seen:.2g} % would have been seen"
-    )
+    hardest = f"on the hardest of them a temperature off by {percent(seen)} would have been seen"
+    if len(told) < len(rows):
+        names = "; ".join(row.law.name for row in told)
+        return f"not decided: samples the law asked for on {len(told)} of {len(rows)} laws ({names}), {hardest}"
+    return f"samples the law asked for, on {len(told)} laws at temperature {asked}: {hardest}"

@@ -7,9 +7,21 @@ With u = (x - m) / s, m and s the mean and deviation of the claimed law, and g =
     u_i s_i g_i / T 1   equipartition: by parts, E[(x_i - m) dU/dx_j] = T if i = j, else 0, where the density vanishes
                         at the boundary
     (u_i s_j g_j + u_j s_i g_i) / 2T   0   the same for pairs i < j
+    shape(u)            0 for a Gaussian, else by draws: skewness, kurtosis, and how one coordinate bends with others
     U / T               no known mean: it shows slow changes of the energy
+
+The shape is told by bounded functions, so that heavy tails do no harm. With a = 3/2, b = 1/2 and, for a Gaussian u,
+e^{a²/2} sin(a u) = a He1(u) - a³/6 He3(u) + ..., e^{a²/2} cos(a u) = 1 - a²/2 He2(u) + a⁴/24 He4(u) - ...:
+
+    skewness  -6/(a² - b²)  [e^{a²/2} sin(a u)/a - e^{b²/2} sin(b u)/b]              = He3(u) + order 5
+    kurtosis  24/(a² - b²)  [(e^{a²/2} cos(a u) - 1)/a² - (e^{b²/2} cos(b u) - 1)/b²] = He4(u) + order 6
+    bend      odd(u_i) sum_{j != i} even(u_j) / sqrt(d - 1),   odd = He1 + order 3, even = He2 + order 4
+
+Divided by their deviations sqrt(6), sqrt(24), sqrt(2). They have no part in He1 or He2: under Langevin dynamics they
+are independent of mean and variance, and their tests of those.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -19,7 +31,9 @@ from jaxtyping import Array
 from ergodica.tree import Layout
 from ergodica.verify.audit.reference import Reference
 
-ALL_PAIRS = 12  # coordinates up to which every pair is looked at; above, each with the next
+ALL_PAIRS = 12  # coordinates up to which every pair is looked at
+THIRD, FOURTH, BENT = np.sqrt([6.0, 24.0, 2.0])  # deviations of He3, He4, He1 He2
+WIDE, NARROW = np.exp(9 / 8), np.exp(1 / 8)  # e^{a²/2}, e^{b²/2}
 
 
 class Features(NamedTuple):
@@ -53,8 +67,30 @@ class Features(NamedTuple):
         return slice(3 * self.dim, 3 * self.dim + len(self.pairs[0]))
 
     @property
+    def shape(self) -> slice:
+        """Skewness of every coordinate, kurtosis of every one, bend of every one where there are others."""
+        start = self.crossed.stop
+        return slice(start, start + (3 if self.dim > 1 else 2) * self.dim)
+
+    @property
     def size(self) -> int:
-        return 3 * self.dim + len(self.pairs[0]) + 1
+        return self.shape.stop + 1
+
+    def columns(self, part: slice) -> np.ndarray:
+        """(size, numbers in the part): features @ columns is that part of them."""
+        count = part.stop - part.start
+        select = np.zeros((self.size, count))
+        select[np.arange(part.start, part.stop), np.arange(count)] = 1.0
+        return select
+
+    def about(self, k: int, names: tuple[str, ...]) -> str:
+        """What the feature number k is about."""
+        if k < self.crossed.start:
+            return names[k % self.dim]
+        if k < self.crossed.stop:
+            i, j = (int(x[k - self.crossed.start]) for x in self.pairs)
+            return f"{names[i]} with {names[j]}"
+        return names[(k - self.shape.start) % self.dim] if k < self.shape.stop else "the energy"
 
     def observe(self, x: Array) -> Array:
         potential, gradient = self.target.evaluate(self.layout.unravel(x))
@@ -62,11 +98,42 @@ class Features(NamedTuple):
         u = (x - self.mean) / self.deviation
         i, j = self.pairs
         crossed = (u[i] * slope[j] + u[j] * slope[i]) / 2
-        return jnp.concatenate([u, u * u, u * slope, crossed, potential.astype(jnp.float64)[None] / self.temperature])
+        energy = potential.astype(jnp.float64)[None] / self.temperature
+        return jnp.concatenate([u, u * u, u * slope, crossed, *_shape(u), energy])
+
+
+def _shape(u: Array) -> list[Array]:
+    s, c = jnp.sin(u / 2), jnp.cos(u / 2)
+    s3, c3 = s * (3 - 4 * s * s), c * (4 * c * c - 3)  # of 3u/2
+    skewness = -3 * (WIDE * s3 / 1.5 - NARROW * s / 0.5)
+    kurtosis = 12 * ((WIDE * c3 - 1) / 2.25 - (NARROW * c - 1) / 0.25)
+    if len(u) == 1:
+        return [skewness / THIRD, kurtosis / FOURTH]
+    odd, even = 2 * NARROW * s, 8 * (1 - NARROW * c)
+    bend = odd * (jnp.sum(even) - even) / np.sqrt(len(u) - 1)
+    return [skewness / THIRD, kurtosis / FOURTH, bend / BENT]
 
 
 def features(target: Any, layout: Layout, law: Reference, temperature: float) -> Features:
-    d = layout.size
-    pairs = np.triu_indices(d, 1) if d <= ALL_PAIRS else (np.arange(d - 1), np.arange(1, d))
+    i, j = all_pairs(layout.size) if layout.size <= ALL_PAIRS else _some_pairs(layout)
     mean, deviation, number = (jnp.asarray(x, jnp.float64) for x in (law.mean, law.deviation, temperature))
-    return Features(target, layout, mean, deviation, number, (jnp.asarray(pairs[0]), jnp.asarray(pairs[1])))
+    return Features(target, layout, mean, deviation, number, (jnp.asarray(i), jnp.asarray(j)))
+
+
+def all_pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.triu_indices(dim, 1)
+
+
+def _some_pairs(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """Each coordinate with the next, with one in the same place of the next array (one key used for both makes them
+    alike), and with one at random."""
+    d, sizes = layout.size, [math.prod(shape) for shape in layout.shapes]
+    begins = np.cumsum([0, *sizes[:-1]])
+    after = np.arange(1, d)
+    pairs = set(zip((after - 1).tolist(), after.tolist(), strict=True))
+    for at, size, following, other in zip(begins, sizes, begins[1:], sizes[1:], strict=False):
+        pairs |= {(int(at + k), int(following + k)) for k in range(min(size, other))}
+    shuffled = np.random.default_rng(0).permutation(d)
+    pairs |= {(int(min(a, b)), int(max(a, b))) for a, b in zip(shuffled, np.roll(shuffled, 1), strict=True)}
+    i, j = np.array(sorted(pairs)).T
+    return i, j

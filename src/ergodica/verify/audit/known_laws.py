@@ -28,13 +28,16 @@ class KnownLaw:
 
 def known_laws(dims: Sequence[int], temperatures: Sequence[float]) -> list[KnownLaw]:
     """Standard and badly scaled Gaussians in each dimension and a quartic at the first temperature, then the others
-    on the standard Gaussian in the middle one of the dimensions."""
+    on the standard Gaussian in the middle one of the dimensions, and the second temperature on a badly scaled one."""
     first, *others = temperatures
     middle = sorted(dims)[len(dims) // 2]
     laws = [KnownLaw(f"Gaussian, {_of(d)}", gallery.gaussian(d), first, d, True) for d in dims]
     laws += [KnownLaw(f"badly scaled, {_of(d)}", badly_scaled(d), first, d, False) for d in dims if d > 1]
     laws += [KnownLaw("quartic, d = 2", quartic(), first, 2, False)]
     laws += [KnownLaw(f"Gaussian, {_of(middle)}, T = {t:g}", gallery.gaussian(middle), t, middle, True) for t in others]
+    if others and middle > 1:
+        name = f"badly scaled, {_of(middle)}, T = {others[0]:g}"
+        laws.append(KnownLaw(name, badly_scaled(middle), others[0], middle, False))
     return laws
 
 

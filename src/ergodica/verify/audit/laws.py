@@ -15,7 +15,7 @@ COLLINEAR = 1e-6  # share of a variance's variance that equipartition must leave
 
 
 @dataclass(frozen=True)
-class Test:
+class LawTest:
     """Statistics with a known mean: the largest standard score counts, against as many independent ones."""
 
     name: str
@@ -53,46 +53,42 @@ class Test:
 class Laws(NamedTuple):
     """The tests, and the weights with which coordinates make up the temperature."""
 
-    tests: tuple[Test, ...]
+    tests: tuple[LawTest, ...]
     """The temperature first."""
     weights: np.ndarray
 
 
-def laws(three: list[Rung], features: Features, expected: np.ndarray, errors: np.ndarray) -> Laws:
+def laws(three: list[Rung], features: Features, law: Reference, expected: np.ndarray, errors: np.ndarray) -> Laws:
     """Temperature is the mean of equipartition over coordinates, `equipartition` the differences from that mean, so
     that the two are independent; `variance` is what the variance says beyond equipartition, so that it is independent
-    of both (for a Gaussian in its own axes: nothing)."""
-    d, identity = features.dim, np.eye(len(expected))
-    even = identity[:, features.equipartition]
+    of both (for a Gaussian in its own axes: nothing). Where the reference has not settled, only what needs none of it
+    is asked."""
+    d = features.dim
+    even = features.columns(features.equipartition)
     weights = _weights(limit(three, even).error)
     pooled = even @ weights
-    tests = [_test("temperature", three, pooled[:, None], expected, errors, np.zeros(1, int), 1)]
-    if d > 1:
-        differences = _test("equipartition", three, even - pooled[:, None], expected, errors, np.arange(d), d)
-        tests.append(replace(differences, root=difference_root(weights)))
-    tests.append(_test("mean", three, identity[:, features.linear], expected, errors, np.arange(d), d))
-    beyond, which = _beyond_equipartition(three[2], features)
-    if len(which):
-        tests.append(_test("variance", three, beyond, expected, errors, which, len(which)))
-    count = len(features.pairs[0])
-    if count:
-        tests.append(
-            _test("covariance", three, identity[:, features.crossed], expected, errors, np.arange(count), count)
+
+    def test(name: str, select: np.ndarray, which: np.ndarray | None = None) -> LawTest:
+        count = select.shape[1]
+        known, blur, chains = expected @ select, np.sqrt(errors**2 @ select**2), len(three[0].total)
+        return LawTest(
+            name, limit(three, select), known, blur, np.arange(count) if which is None else which, count, chains
         )
+
+    tests = [test("temperature", pooled[:, None])]
+    if d > 1:
+        differences = test("equipartition", even - pooled[:, None])
+        tests.append(replace(differences, root=difference_root(weights)))
+    beyond, which = _beyond_equipartition(three[2], features)
+    if law.is_settled:
+        tests.append(test("mean", features.columns(features.linear)))
+        if len(which):
+            tests.append(test("variance", beyond, which))
+    if d > 1:
+        tests.append(test("covariance", features.columns(features.crossed)))
+    if law.is_settled:
+        tests.append(test("shape", features.columns(features.shape)))
     return Laws(tuple(tests), weights)
-
-
-def _test(
-    name: str,
-    three: list[Rung],
-    select: np.ndarray,
-    expected: np.ndarray,
-    errors: np.ndarray,
-    which: np.ndarray,
-    count: int,
-) -> Test:
-    known, blur, chains = expected @ select, np.sqrt(errors**2 @ select**2), len(three[0].total)
-    return Test(name, limit(three, select), known, blur, which, count, chains)
 
 
 def _weights(errors: np.ndarray) -> np.ndarray:
@@ -127,14 +123,15 @@ def _beyond_equipartition(rung: Rung, features: Features) -> tuple[np.ndarray, n
 def expectations(features: Features, law: Reference, observed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Means of the features under the claimed law, with standard errors.
 
-    `observed` (clusters, features): averages over draws, for a domain with walls, where integrating by parts leaves
-    boundary terms.
+    `observed` (clusters, features): averages over draws, for the shape of a law that is no Gaussian, and on a domain
+    with walls, where integrating by parts leaves boundary terms.
     """
-    d, pairs = features.dim, len(features.pairs[0])
-    expected = np.concatenate([np.zeros(d), np.ones(2 * d), np.zeros(pairs + 1)])
-    errors = np.concatenate([law.mean_error, law.variance_error, np.zeros(d + pairs + 1)])
+    expected, errors = np.zeros(features.size), np.zeros(features.size)
+    expected[features.square] = expected[features.equipartition] = 1.0
+    errors[features.linear], errors[features.square] = law.mean_error, law.variance_error
     if observed is not None:
-        part = slice(features.equipartition.start, features.crossed.stop)
+        has_walls = features.target.domain is not None
+        part = slice(features.equipartition.start if has_walls else features.shape.start, features.shape.stop)
         expected[part] = observed.mean(0)[part]
         errors[part] = observed.std(0, ddof=1)[part] / np.sqrt(len(observed))
     return expected, errors

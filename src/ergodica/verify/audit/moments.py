@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.audit.features import Features
+from ergodica.verify.audit.features import Features, all_pairs
 from ergodica.verify.audit.reference import Reference
 from ergodica.verify.audit.steps import Step
 
@@ -29,10 +29,15 @@ CALLED_PAIRS = 2**13  # of a NumPy step, at full effort
 FEWEST_PAIRS = 2**10
 REPEATS = 8  # keys for each pair, where draws are dear
 HALVINGS = 30
+MOST_PAIRS = 2**17  # of coordinates: above, those of the chains' features
+NUMBERS = 2**22  # kept of all clusters, and in products that are made at a time: fewer clusters for more pairs
+FEWEST_CLUSTERS = 32
+
+Pairs = tuple[np.ndarray, np.ndarray]  # indices i < j of coordinates
 
 
 class Balance(NamedTuple):
-    """One-step moments at a small step; by coordinate, then for the crossed pairs of `Features`.
+    """One-step moments at a small step; by coordinate, then for `pairs`.
 
     `residual` = 1 - drift / (what the noise asks for): 0 where the claimed law is left invariant.
     """
@@ -48,6 +53,7 @@ class Balance(NamedTuple):
     """Cov(x, dx) / (h Var x): the slope of the drift in its own coordinate."""
     drift_error: np.ndarray
     clusters: int
+    pairs: Pairs
 
 
 def balance(
@@ -56,8 +62,9 @@ def balance(
     """One-step moments of a step without a state of its own; None if no small step is finite and moves."""
     half = len(law.draws) // 2
     one, other = law.draws[:half], law.draws[half : 2 * half]
-    move = _mover(step, features) if step.is_jax else _caller(step, features)
-    per_block = max((BLOCK if step.is_jax else FEWEST_PAIRS) // half, 1)
+    pairs = all_pairs(step.dim) if step.dim * (step.dim - 1) // 2 <= MOST_PAIRS else _own_pairs(features)
+    move, deviation = _moved if step.is_jax else _called, np.asarray(features.deviation)
+    per_block = min(max((BLOCK if step.is_jax else FEWEST_PAIRS) // half, 1), one.shape[1])
     wanted = PAIRS if step.is_jax else max(int(min(effort, 1) * CALLED_PAIRS), FEWEST_PAIRS)
     blocks = [slice(at, at + per_block) for at in range(0, one.shape[1] - per_block + 1, per_block)]
     blocks = blocks[: max(wanted // (half * per_block), 1)]
@@ -65,17 +72,23 @@ def balance(
 
     def moments(h: float, count: int) -> np.ndarray:
         """Means over a cluster of (n, q), n = Cov(x, dx), q = E[dx dx]: (clusters, 2, d + pairs)."""
-        sums = [
-            move(one[:, block], other[:, block], np.random.SeedSequence([seed, 3, k, r]), h)
-            for r in range(repeats if count == len(blocks) else 1)
-            for k, block in enumerate(blocks[:count])
-        ]
-        return np.mean(sums, axis=0)
+        again = repeats if count == len(blocks) else 1
+        total = 0.0
+        for r in range(again):
+            for k, block in enumerate(blocks[:count]):
+                x, y = one[:, block], other[:, block]
+                moved = move(step, x, y, np.random.SeedSequence([seed, 3, k, r]), h)
+                total = total + _pair_moments([z / deviation for z in (x, y, *moved)], pairs)
+        return np.asarray(total) / (again * count)
 
     h = _small_step(lambda h: moments(h, 1)[:, 1, : step.dim].mean(0), step_size)
     if h is None:
         return None
-    return _balance(h, moments(h, len(blocks)), moments(h / 2, len(blocks)), features)
+    return _balance(h, moments(h, len(blocks)), moments(h / 2, len(blocks)), deviation, pairs)
+
+
+def _own_pairs(features: Features) -> Pairs:
+    return np.asarray(features.pairs[0]), np.asarray(features.pairs[1])
 
 
 def _small_step(spread: Callable[[float], np.ndarray], step_size: float) -> float | None:
@@ -92,9 +105,8 @@ def _small_step(spread: Callable[[float], np.ndarray], step_size: float) -> floa
     return h if np.isfinite(q).all() and q.min() > 0 else None
 
 
-def _balance(h: float, whole: np.ndarray, halved: np.ndarray, features: Features) -> Balance:
-    d, ((i, j), deviation) = features.dim, _fixed(features)
-    clusters = len(whole)
+def _balance(h: float, whole: np.ndarray, halved: np.ndarray, deviation: np.ndarray, pairs: Pairs) -> Balance:
+    d, (i, j), clusters = len(deviation), pairs, len(whole)
     root = np.sqrt(clusters)
 
     def residual(moments: np.ndarray) -> np.ndarray:
@@ -112,36 +124,40 @@ def _balance(h: float, whole: np.ndarray, halved: np.ndarray, features: Features
     return Balance(
         h / 2, straight.mean(0), error, leftover,
         diffusion.mean(0), diffusion.std(0, ddof=1) / root, drift.mean(0), drift.std(0, ddof=1) / root, clusters,
+        pairs,
     )  # fmt: skip
 
 
-def _pair_moments(moved: list[np.ndarray], pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _pair_moments(moved: list[np.ndarray], pairs: Pairs) -> np.ndarray:
     """(clusters, 2, d + pairs) from draws, other draws, and the steps of both: (clusters, pairs of draws, d)."""
-    u, v, du, dv = moved
+    dim = moved[0].shape[2]
+    affordable = NUMBERS // (dim + len(pairs[0]))
+    clusters = min(len(moved[0]), max(2 ** int(np.log2(max(affordable, 1))), FEWEST_CLUSTERS))
+    u, v, du, dv = (x.reshape(clusters, -1, dim) for x in moved)
+    at_once = max(NUMBERS // dim**2, 1)
+    parts = [slice(k, k + at_once) for k in range(0, clusters, at_once)]
+    return np.concatenate([_products(u[k] - v[k], du[k], dv[k], pairs) for k in parts])
 
+
+def _products(apart: np.ndarray, du: np.ndarray, dv: np.ndarray, pairs: Pairs) -> np.ndarray:
     def picked(matrix: np.ndarray) -> np.ndarray:
         symmetric = (matrix + np.swapaxes(matrix, 1, 2)) / 2
         return np.concatenate([np.diagonal(symmetric, axis1=1, axis2=2), symmetric[:, pairs[0], pairs[1]]], axis=1)
 
-    count = 2 * u.shape[1]
-    n = np.swapaxes(u - v, 1, 2) @ (du - dv) / count
+    count = 2 * apart.shape[1]
+    n = np.swapaxes(apart, 1, 2) @ (du - dv) / count
     q = (np.swapaxes(du, 1, 2) @ du + np.swapaxes(dv, 1, 2) @ dv) / count
     return np.stack([picked(n), picked(q)], axis=1)
 
 
-def _mover(step: Step, features: Features) -> Callable[..., np.ndarray]:
-    pairs, deviation = _fixed(features)
-
-    def run(one: np.ndarray, other: np.ndarray, seed: np.random.SeedSequence, h: float) -> np.ndarray:
-        key = jax.random.wrap_key_data(jnp.asarray(seed.generate_state(2, np.uint32)))
-        moved = _moved(step, jnp.asarray(one), jnp.asarray(other), key, jnp.asarray(h, jnp.float64))
-        return _pair_moments([np.asarray(x) / deviation for x in (one, other, *moved)], pairs)
-
-    return run
+def _moved(step: Step, one: np.ndarray, other: np.ndarray, seed: np.random.SeedSequence, h: float) -> list[np.ndarray]:
+    key = jax.random.wrap_key_data(jnp.asarray(seed.generate_state(2, np.uint32)))
+    moved = _moved_pairs(step, jnp.asarray(one), jnp.asarray(other), key, jnp.asarray(h, jnp.float64))
+    return [np.asarray(x) for x in moved]
 
 
 @eqx.filter_jit
-def _moved(step: Step, one: Array, other: Array, key: Array, h: Array) -> tuple[Array, Array]:
+def _moved_pairs(step: Step, one: Array, other: Array, key: Array, h: Array) -> tuple[Array, Array]:
     def pair(k: Array, x: Array, y: Array) -> tuple[Array, ...]:
         return tuple(step.place(step.move(k, step.start(k, z), h)) - z for z in (x, y))
 
@@ -150,19 +166,10 @@ def _moved(step: Step, one: Array, other: Array, key: Array, h: Array) -> tuple[
     return dx.reshape(one.shape), dy.reshape(one.shape)
 
 
-def _fixed(features: Features) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    return (np.asarray(features.pairs[0]), np.asarray(features.pairs[1])), np.asarray(features.deviation)
-
-
-def _caller(step: Step, features: Features) -> Callable[..., np.ndarray]:
-    pairs, deviation = _fixed(features)
-
-    def run(one: np.ndarray, other: np.ndarray, seed: np.random.SeedSequence, h: float) -> np.ndarray:
-        moved = np.empty((2, *one.shape))
-        for index, child in zip(np.ndindex(one.shape[:2]), seed.spawn(one[..., 0].size), strict=True):
-            for side, start in enumerate((one, other)):
-                rng = np.random.default_rng(child)
-                moved[(side, *index)] = step.place(step.move(rng, step.start(rng, start[index]), h)) - start[index]
-        return _pair_moments([x / deviation for x in (one, other, *moved)], pairs)
-
-    return run
+def _called(step: Step, one: np.ndarray, other: np.ndarray, seed: np.random.SeedSequence, h: float) -> np.ndarray:
+    moved = np.empty((2, *one.shape))
+    for index, child in zip(np.ndindex(one.shape[:2]), seed.spawn(one[..., 0].size), strict=True):
+        for side, start in enumerate((one, other)):
+            rng = np.random.default_rng(child)
+            moved[(side, *index)] = step.place(step.move(rng, step.start(rng, start[index]), h)) - start[index]
+    return moved

@@ -17,6 +17,8 @@ from ergodica.verify.audit.tails import any_of, normal_score, two_sided
 LOWEST = 3  # frequency that is looked at, in turns over all steps
 FEW_STEPS = 9  # are enough to see how far a step goes
 STEPS = 120  # divisible by every period up to 6, and by 8, 10, 12; a multiple of a turn of `NumpyChains.path`
+POSITIVE = 4.5  # standard errors at which a correlation counts as positive
+UNLIKE = 1.2  # ratio of mean squares by which steps do different things
 SECOND_ORDER = 2.83  # E[dx²] at h over that at h/2: 2 for a first-order process, 4 for one with momentum
 
 
@@ -30,6 +32,16 @@ class Noise(NamedTuple):
     spreads: np.ndarray
     """Mean square of the noise at each of them, in units of their mean."""
     is_second_order: bool
+    is_positive: bool = True
+    """Whether one of the correlations is, significantly."""
+    is_uneven: bool = False
+    """Whether the mean square of a coordinate's noise depends on the step number."""
+
+    @property
+    def is_cycle(self) -> bool:
+        """Noise that is held makes steps alike, with positive correlations; a cycle of different steps, of other sizes
+        or with a reflection, makes neither."""
+        return self.is_uneven and not self.is_positive
 
     @property
     def is_redrawn(self) -> bool:
@@ -52,13 +64,16 @@ def noise(chains: Any, rung: Rung, smaller: Rung, dim: int) -> Noise | None:
     products = (y[:-1] * y[1:]).mean(2)  # (STEPS, chains)
     p, frequency = _clearest_line(products)
     period = int(np.clip(round(STEPS / frequency), 2, STEPS))
-    squares = (y * y).mean((1, 2))
     phase = np.arange(STEPS) % period
-    spreads = np.array([squares[:-1][phase == k].mean() for k in range(period)])
-    following = np.roll(spreads, -1)
-    means = np.array([products[phase == k].mean() for k in range(period)])
-    correlations = means / np.sqrt(np.maximum(spreads * following, 1e-300))
-    return Noise(p, period, correlations, spreads / spreads.mean(), is_second_order)
+    squares = (y * y).mean(1)[:-1]  # (STEPS, dim)
+    each = np.stack([squares[phase == k].mean(0) for k in range(period)])
+    spreads = each.mean(1)
+    by_chain = np.stack([products[phase == k].mean(0) for k in range(period)])  # (period, chains)
+    means, errors = by_chain.mean(1), by_chain.std(1, ddof=1) / np.sqrt(by_chain.shape[1])
+    correlations = means / np.sqrt(np.maximum(spreads * np.roll(spreads, -1), 1e-300))
+    is_positive = bool(np.any(normal_score(means / np.maximum(errors, 1e-300), by_chain.shape[1]) > POSITIVE))
+    is_uneven = bool(np.any(each.max(0) > UNLIKE * each.min(0)))
+    return Noise(p, period, correlations, spreads / spreads.mean(), is_second_order, is_positive, is_uneven)
 
 
 def _clearest_line(products: np.ndarray) -> tuple[float, int]:
@@ -93,7 +108,10 @@ def _level(products: np.ndarray) -> np.ndarray:
 
 def _tail(mean: np.ndarray, covariance: np.ndarray, chains: int) -> float:
     """P(T² > observed) for mean 0: exact for two parts, where F with (2, n - 2) degrees has a power for its tail."""
+    spread = np.linalg.eigvalsh(covariance)
+    if not spread[-1] > 0:
+        return 1.0 if not np.any(mean) else 0.0
     if len(mean) == 1:
         return float(two_sided(normal_score(mean[0] / np.sqrt(covariance[0, 0]), chains)))
-    squared = float(mean @ np.linalg.solve(covariance, mean))
+    squared = float(mean @ np.linalg.pinv(covariance, hermitian=True) @ mean)
     return float((1 + squared / (chains - 1)) ** (-(chains - 2) / 2))

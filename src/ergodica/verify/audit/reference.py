@@ -47,6 +47,13 @@ class Reference(NamedTuple):
     """Relative standard error of deviation²; zero where it is exact."""
     words: str
     rhat: float = 1.0
+    is_gaussian: bool = False
+    is_exact: bool = True
+    """Whether draws are independent draws of the law itself, with all of its modes."""
+
+    @property
+    def is_settled(self) -> bool:
+        return self.rhat <= SETTLED
 
 
 def reference(
@@ -85,7 +92,8 @@ def _gaussian(
     normals = _normals(key, (CHAINS, max(draws // CHAINS, 1), layout.size))
     exact = np.zeros(layout.size)
     deviation = np.sqrt(np.diag(covariance))
-    return Reference(law.mean + normals @ root.T, law.mean, deviation, exact, exact, "exact draws of a Gaussian")
+    x = law.mean + normals @ root.T
+    return Reference(x, law.mean, deviation, exact, exact, "exact draws of a Gaussian", is_gaussian=True)
 
 
 def _normals(key: Array, shape: tuple[int, ...]) -> np.ndarray:
@@ -152,7 +160,7 @@ def _leapfrog(
     mean, mean_error, deviation, variance_error = _moments(draws)
     share = 100 * np.mean(shares)
     words = f"reference draws by Metropolis-corrected leapfrog (R-hat {rhat:.3f}, {share:.0f} % accepted)"
-    return Reference(draws, mean, deviation, mean_error, variance_error, words, rhat)
+    return Reference(draws, mean, deviation, mean_error, variance_error, words, rhat, is_exact=False)
 
 
 @eqx.filter_jit

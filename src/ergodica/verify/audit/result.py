@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ergodica.report import Report, number
+from ergodica.report import Report, columns, number
 
 FALSE_ALARM = 1e-4
 
@@ -60,7 +60,7 @@ class Audit(Report):
         bias: a row per step size, largest first.
         order: p of a bias that falls as step_size^p; None where the bias is too small to tell.
         p_value: of the whole audit: how often a right sampler does as badly.
-        false_alarm: how often a right sampler does not pass.
+        false_alarm: how often a right sampler is rejected.
     """
 
     temperature: Estimate | None = None
@@ -70,11 +70,19 @@ class Audit(Report):
     p_value: float = 1.0
     false_alarm: float = FALSE_ALARM
 
+    @property
+    def is_decided(self) -> bool:
+        """False where a law that is badly off would not have been seen either."""
+        return all(check.passed for check in self.checks if check.name == "decides")
+
+    @property
+    def verdict(self) -> str:
+        failed = [check.name for check in self.checks if not check.passed]
+        return "NOT DECIDED" if failed == ["decides"] else super().verdict
+
     def __str__(self) -> str:
         if not self.bias:
             return super().__str__()
         head = ("step size", "temperature", "variance / claimed", "worst coordinate", "steps to relax")
-        table = [head, *(row.cells() for row in self.bias)]
-        widths = [max(len(line[k]) for line in table) for k in range(len(head))]
-        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
+        lines = columns([head, *(row.cells() for row in self.bias)])
         return "\n".join([super().__str__(), "", *(f"  {line}" for line in lines)])

@@ -3,9 +3,9 @@
 Positions are flat vectors here, in the order of `ravel_pytree`; only the user's functions see his pytrees.
 """
 
-import functools
 import inspect
 from collections.abc import Callable
+from itertools import count
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +15,15 @@ from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.tree import Layout
+from ergodica.verify.audit.traces import Fingerprint, fingerprint
+
+KEY_NAMES = ("key", "rng", "seed", "generator")  # what an argument that holds one is called, or a part of it
+MOST_TRACED = 16  # steps whose traces are kept
+
+STATE_HINT = "does it take a state of its own? Then give init= and read="
+NOTHING = "step returned nothing, expected the position: is there a return?"
+
+_TRACED: dict[Any, tuple[Fingerprint, "Step"]] = {}
 
 
 class Step(NamedTuple):
@@ -47,25 +56,54 @@ def as_step(
     own = Layout.of(position)
     wide = own._replace(dtypes=(jnp.dtype("float64"),) * len(own.dtypes))
     # A vector of its own type: what the user's code does with NumPy's arrays and JAX's differs.
-    trials = [_in_jax(step, init, read, wide), _in_jax(step, init, read, own), _in_numpy(step, init, read, wide)]
+    ways = [_in_jax(step, init, read, wide), _in_jax(step, init, read, own), _in_numpy(step, init, read, wide)]
     vector = np.asarray(own.ravel(jax.tree.map(jnp.asarray, position)), float)
     reasons = []
-    for trial in trials:
+    for way in ways:
         try:
-            _try(trial, vector, step_size)
+            trace = _try(way, vector, step_size)
         except InputError:
             raise
         except Exception as error:  # the user's code: anything may come out of it
             reasons.append(error)
         else:
-            return _unless_baked(trial, trials[-1], vector, step_size) if trial.is_jax else trial
-    raise InputError(_refusal(reasons, init is not None))
+            found = way if trace is None else _unless_baked(way, ways[-1], vector, step_size)
+            return _compiled((step, init, read), found, trace) if found.is_jax else _guarded(found)
+    raise InputError(_refusal(reasons, init))
 
 
-def _refusal(reasons: list[Exception], has_state: bool) -> str:
-    call = "step(key, state, step_size)" if has_state else "step(key, position, step_size)"
-    jax_way, numpy_way = (f"{type(e).__name__}: {' '.join(str(e).split())[:160]}" for e in (reasons[0], reasons[-1]))
-    return f"{call} raised, traced by JAX: {jax_way}; called with NumPy arrays and a Generator as key: {numpy_way}"
+def one_line(error: Exception) -> str:
+    """An exception from the user's code, as words."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _refusal(reasons: list[Exception], init: Callable[..., Any] | None) -> str:
+    call = "step(key, position, step_size)" if init is None else "step(key, state, step_size)"
+    said = (
+        f"{call} raised, traced by JAX: {one_line(reasons[0])}; called with NumPy arrays and a Generator as key: "
+        f"{one_line(reasons[-1])}"
+    )
+    return said if init is not None or not any(map(_misses_a_state, reasons)) else f"{said}; {STATE_HINT}"
+
+
+def _misses_a_state(error: Exception) -> bool:
+    """Whether it may come of an array where a state was expected: state.position, state["x"], x, r = state."""
+    return isinstance(error, AttributeError | IndexError | KeyError | TypeError) or "unpack" in str(error)
+
+
+def _compiled(functions: tuple[Any, ...], fresh: Step, trace: Any) -> Step:
+    """The step that was made of these functions before, which is compiled already, if they still do the same: what
+    they read from objects, closures and globals may have changed."""
+    name, mark = (*functions, fresh.layout), fingerprint(trace)
+    try:
+        before = _TRACED.pop(name, None)
+    except TypeError:  # functions that cannot be hashed
+        return fresh
+    step = before[1] if before is not None and before[0] == mark else fresh
+    while len(_TRACED) >= MOST_TRACED:
+        _TRACED.pop(next(iter(_TRACED)))
+    _TRACED[name] = mark, step
+    return step
 
 
 def _unless_baked(traced: Step, called: Step, vector: np.ndarray, step_size: float) -> Step:
@@ -82,7 +120,8 @@ def _unless_baked(traced: Step, called: Step, vector: np.ndarray, step_size: flo
     return traced if np.array_equal(*ends) else called
 
 
-def _try(step: Step, vector: np.ndarray, step_size: float) -> None:
+def _try(step: Step, vector: np.ndarray, step_size: float) -> Any:
+    """One step; in JAX its trace."""
     if step.is_jax:
 
         def once(key: Array, x: Array, h: Array) -> tuple[Any, Any, Array]:
@@ -90,28 +129,59 @@ def _try(step: Step, vector: np.ndarray, step_size: float) -> None:
             after = step.move(key, state, h)
             return state, after, step.place(after)
 
-        state, after, end = jax.eval_shape(once, jax.random.key(0), vector, jnp.asarray(step_size, step.layout.dtype))
+        h = jnp.asarray(step_size, step.layout.dtype)
+        trace, (_, _, end) = jax.make_jaxpr(once, return_shape=True)(jax.random.key(0), vector, h)
     else:
         rng = np.random.default_rng(0)
-        state = step.start(rng, vector)
-        after = step.move(rng, state, step_size)
-        end = step.place(after)
+        trace, end = None, step.place(step.move(rng, step.start(rng, vector), step_size))
     if end.shape != (step.dim,):
         raise InputError(f"after a step the position has shape {end.shape} when flat, expected ({step.dim},)")
+    return trace
+
+
+def _guarded(step: Step) -> Step:
+    """A NumPy step that says at which call it raised, if one of the many does: the trial call did not."""
+    calls = count(1)
+
+    def move(key: Any, state: Any, step_size: float) -> Any:
+        number = next(calls)
+        try:
+            return step.move(key, state, step_size)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"step raised at call {number:,}, at step size {step_size:g}: {one_line(error)}"
+            ) from error
+
+    return step._replace(move=move)
 
 
 def _starter(init: Callable[..., Any] | None) -> Callable[[Any, Any], Any]:
-    """init(position), or init(key, position)."""
+    """init(position), init(key, position), or init(position, key) where the names of its arguments say so."""
     if init is None:
         return lambda key, position: position
-    try:
-        parameters = inspect.signature(init).parameters.values()
-    except (TypeError, ValueError):
-        parameters = []
-    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = needed_arguments(init)
+    if needed is None:
+        return init
     if len(needed) > 2:
         raise InputError(f"init needs {len(needed)} arguments: expected init(position) or init(key, position)")
+    if len(needed) == 2 and is_key_name(needed[1]) and not is_key_name(needed[0]):
+        return lambda key, position: init(position, **{needed[1]: key})
     return (lambda key, position: init(position)) if len(needed) == 1 else init
+
+
+def needed_arguments(function: Callable[..., Any]) -> list[str] | None:
+    """Names of the arguments that a function must be given; None where it has no signature to look at."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def is_key_name(name: str) -> bool:
+    return any(part in name.lower() for part in KEY_NAMES)
 
 
 def _reader(read: Callable[[Any], PyTree] | None, has_state: bool) -> Callable[[Any], PyTree]:
@@ -128,14 +198,6 @@ def _reader(read: Callable[[Any], PyTree] | None, has_state: bool) -> Callable[[
 
 
 def _in_jax(step: Any, init: Any, read: Any, layout: Layout) -> Step:
-    try:
-        return _in_jax_once(step, init, read, layout)
-    except TypeError:  # functions that cannot be hashed
-        return _in_jax_once.__wrapped__(step, init, read, layout)
-
-
-@functools.lru_cache(maxsize=16)  # the same functions again, with another seed, need not be compiled again
-def _in_jax_once(step: Any, init: Any, read: Any, layout: Layout) -> Step:
     begin, reader = _starter(init), _reader(read, init is not None)
 
     def start(key: Array, vector: Array) -> Any:
@@ -143,6 +205,8 @@ def _in_jax_once(step: Any, init: Any, read: Any, layout: Layout) -> Step:
 
     def move(key: Array, state: Any, step_size: Array) -> Any:
         after = step(key, state, jnp.asarray(step_size, layout.dtype))
+        if after is None and init is not None:  # in place, as NumPy's may: to be tried there
+            raise TypeError("step returned nothing, expected the state")
         return _like(after, state)
 
     def place(state: Any) -> Array:
@@ -168,8 +232,10 @@ def _in_numpy(step: Any, init: Any, read: Any, layout: Layout) -> Step:
 
     def move(key: np.random.Generator, state: Any, step_size: float) -> Any:
         after = step(key, state, step_size)
+        if after is None and init is None:
+            raise InputError(NOTHING)
         # a step that works in place returns nothing
-        return state if after is None and init is not None else after
+        return state if after is None else after
 
     return Step(start, move, place, layout, is_jax=False, is_bare=init is None)
 
@@ -182,6 +248,8 @@ def _strong(leaf: Any) -> Any:
 
 def _like(after: Any, before: Any) -> Any:
     """`after` in the dtypes of `before`; refused where structure or shapes differ."""
+    if after is None:
+        raise InputError(NOTHING)
     got, expected = jax.tree.structure(after), jax.tree.structure(before)
     if got != expected:
         hint = ""
@@ -194,6 +262,8 @@ def _like(after: Any, before: Any) -> Any:
         new = jnp.asarray(new)
         if new.shape != old.shape:
             raise InputError(f"step returned an array of shape {new.shape}, expected {old.shape} as it was given")
+        if jnp.iscomplexobj(new) and not jnp.iscomplexobj(old):
+            raise InputError(f"step returned complex numbers ({new.dtype}), expected real ones ({old.dtype})")
         cast.append(new if new.dtype == old.dtype else new.astype(old.dtype))
     return jax.tree.unflatten(expected, cast)
 
@@ -203,6 +273,8 @@ def _matching(position: PyTree, layout: Layout) -> list[Any]:
     shapes = tuple(np.shape(leaf) for leaf in leaves)
     if shapes != layout.shapes:
         raise InputError(f"the position after a step has arrays of shapes {shapes}, expected {layout.shapes}")
+    if any(np.iscomplexobj(leaf) for leaf in leaves):
+        raise InputError("the position after a step holds complex numbers, expected real ones")
     return leaves
 
 

@@ -11,7 +11,7 @@ from ergodica.verify.audit.laws import Laws, laws
 from ergodica.verify.audit.limit import CLEAR, limit, order, statistics
 from ergodica.verify.audit.moments import Balance
 from ergodica.verify.audit.noise import Noise
-from ergodica.verify.audit.reference import SETTLED, Reference
+from ergodica.verify.audit.reference import Reference
 from ergodica.verify.audit.result import FALSE_ALARM, Audit, Estimate, StepBias
 from ergodica.verify.audit.rungs import ESCAPED, Rung
 from ergodica.verify.audit.steps import Step
@@ -68,6 +68,11 @@ def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
         check = Check("moves", False, 0.0, 0.0, "position never moves", 0.0)
     else:
         words = "key is ignored: chains from the same start with other keys go the same way"
+        if trial.heeds_start:
+            words = (
+                "randomness comes from init alone: steps ignore their key, and the state holds none; such a step is "
+                "not ergodic (HMC must draw its momentum anew)"
+            )
         check = Check("key", False, 0.0, 0.0, words, 0.0)
     note = check.explanation if check.name != "moves" else "position never moves, at any step size tried"
     figures = {"asked": temperature, "verdict": check.name}
@@ -75,38 +80,45 @@ def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
 
 
 def summary(found: Findings, temperature: float, step_size: float | None) -> Audit:
-    names, (i, j) = coordinate_names(found.step.layout.like(), "position", np.inf), found.features.pairs
-    pairs = [(names[a], names[b]) for a, b in zip(np.asarray(i), np.asarray(j), strict=True)]
-    tested = laws(found.ladder.three, found.features, found.expected, found.expected_errors)
-    count = len(tested.tests) + (found.balance is not None) + (found.noise is not None)
-    alpha = level(count)
-    checks = _plain_checks(found, names, step_size)
-    if found.balance is not None:
-        checks.append(balance_check(found.balance, names, pairs, alpha))
-    if found.noise is not None:
-        checks.append(noise_check(found.noise, alpha))
-    checks += [law_check(test, tested, names, pairs, temperature, alpha) for test in tested.tests]
-    seen = sensitivity(tested, found.balance, alpha, found.step.dim)
-    p_value = _overall(checks, count)
-    checks.append(decision_check(seen["temperature"]))
-    passed = all(check.passed for check in checks)
-    test = tested.tests[0]
-    pooled = Estimate.of(
-        test.limit.value[0] - test.expected[0] + 1, float(np.hypot(test.error[0], test.limit.leftover[0]))
-    )
-    sampled = Estimate(*(temperature * x for x in pooled))
+    names = coordinate_names(found.step.layout.like(), "position", np.inf)
+    tested = laws(found.ladder.three, found.features, found.law, found.expected, found.expected_errors)
+    checks, p_value, seen = _checks(found, tested, names, temperature, step_size)
+    sampled = _sampled(tested, temperature)
     rows = tuple(_row(rung, found, tested, names, temperature) for rung in _by_size(found.ladder))
-    falling, bias_words = _order(found, tested, passed)
+    falling, bias_words = _order(found, tested, all(check.passed for check in checks))
     notes = _notes(found, checks, sampled, temperature, names, seen, bias_words)
     figures = {
         "temperature": list(sampled), "asked": temperature, "order": None if falling is None else list(falling),
         "p_value": p_value, "false_alarm": FALSE_ALARM, "seen": seen, "steps": [row._asdict() for row in rows],
     }  # fmt: skip
-    figures |= _figures(found)
     return Audit(
-        title(found.step, temperature), tuple(checks), tuple(notes), figures,
+        title(found.step, temperature), tuple(checks), tuple(notes), figures | _figures(found),
         sampled, temperature, rows, falling, p_value, FALSE_ALARM,
     )  # fmt: skip
+
+
+def _checks(
+    found: Findings, tested: Laws, names: Names, temperature: float, step_size: float | None
+) -> tuple[list[Check], float, dict[str, Any]]:
+    """The checks, the p-value of those with one, and what errors would have been seen."""
+    count = len(tested.tests) + (found.balance is not None) + (found.noise is not None)
+    alpha = level(count)
+    checks = _plain_checks(found, names, step_size)
+    if found.balance is not None:
+        checks.append(balance_check(found.balance, names, alpha))
+    if found.noise is not None:
+        checks.append(noise_check(found.noise, alpha))
+    checks += [law_check(test, tested, names, found.features.pairs, temperature, alpha) for test in tested.tests]
+    seen = sensitivity(tested, found.balance, alpha, found.step.dim)
+    p_value = _overall(checks, count)
+    return [*checks, decision_check(seen["temperature"])], p_value, seen
+
+
+def _sampled(tested: Laws, temperature: float) -> Estimate:
+    test = tested.tests[0]
+    error = float(np.hypot(test.error[0], test.limit.leftover[0]))
+    pooled = Estimate.of(test.limit.value[0] - test.expected[0] + 1, error)
+    return Estimate(*(temperature * x for x in pooled))
 
 
 def _by_size(ladder: Ladder) -> list[Rung]:
@@ -138,9 +150,7 @@ def _plain_checks(found: Findings, names: Names, step_size: float | None) -> lis
 
 def _row(rung: Rung, found: Findings, tested: Laws, names: Names, temperature: float) -> StepBias:
     parts = found.features
-    identity = np.eye(len(found.expected))
-    even = identity[:, parts.equipartition] @ tested.weights
-    square = identity[:, parts.square]
+    even, square = parts.columns(parts.equipartition) @ tested.weights, parts.columns(parts.square)
     select = np.column_stack([even, square.mean(1), square])
     means, errors = statistics(rung, select)
     means[0] += 1 - found.expected @ even
@@ -158,11 +168,9 @@ def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None
     rungs = [rung for rung in _by_size(found.ladder) if rung.is_relaxed and rung.step_size <= 2 * top]
     if not rungs:
         return None, "no step size relaxed within the budget: the bias is not known"
-    parts, identity = found.features, np.eye(len(found.expected))
-    even = identity[:, parts.equipartition]
-    select = np.column_stack(
-        [even @ tested.weights, identity[:, parts.square].mean(1), even, identity[:, : 2 * parts.dim]]
-    )
+    parts = found.features
+    linear, square, even = (parts.columns(part) for part in (parts.linear, parts.square, parts.equipartition))
+    select = np.column_stack([even @ tested.weights, square.mean(1), even, linear, square])
     own = limit(found.ladder.three, select)
     goal, blur = (found.expected @ select, 0.0) if passed else (own.value, own.error + own.leftover)
     both = [statistics(rung, select) for rung in rungs]
@@ -200,15 +208,15 @@ def _notes(
         )
     slow = sorted({k for rung in found.ladder.three for k in rung.slow})
     if slow:
-        dim = found.step.dim
-        listed = ", ".join(names[k % dim] if k < 3 * dim else "the energy" for k in slow[:3])
+        listed = ", ".join(list(dict.fromkeys(found.features.about(k, names) for k in slow))[:3])
         notes.append(
             f"{listed} had not forgotten the start when the budget was spent: a slow error would not have shown"
         )
-    notes.append(f"held against {found.law.words}; a right sampler is rejected in {FALSE_ALARM:g} of audits")
-    if found.law.rhat > SETTLED:
+    provided = "" if found.law.is_exact else ", provided that the reference has found all modes"
+    notes.append(f"held against {found.law.words}; a right sampler is rejected in {FALSE_ALARM:g} of audits{provided}")
+    if not found.law.is_settled:
         notes.append(
-            f"the reference has not settled (R-hat {found.law.rhat:.2f}): no verdict on means and variances is safe"
+            f"the reference has not settled (R-hat {found.law.rhat:.2f}): means, variances and shape are not judged"
         )
     return notes
 

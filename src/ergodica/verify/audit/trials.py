@@ -22,6 +22,10 @@ class Trial(NamedTuple):
     frozen: tuple[int, ...] = ()
     """Coordinates that never move."""
     heeds_key: bool = True
+    heeds_start: bool = True
+    """Whether the key of `init` makes a difference."""
+    holds_key: bool = False
+    """Whether the state holds a key of its own."""
     blows_up: float | None = None
     """The smallest step size tried at which chains leave the finite numbers."""
     escape: float | None = None
@@ -30,7 +34,11 @@ class Trial(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Whether there is nothing more to ask."""
-        return not (self.is_finite and self.moves and self.heeds_key)
+        return not (self.is_finite and self.moves and self.is_random)
+
+    @property
+    def is_random(self) -> bool:
+        return self.heeds_key or (self.heeds_start and self.holds_key)
 
 
 def first_trial(
@@ -41,11 +49,13 @@ def first_trial(
     first = 1.0 if step_size is None else step_size
     begin = chains.observe(x)[:, :dim]
 
-    def places(h: float, word: int = 0) -> np.ndarray:
-        """Positions after STEPS and twice as many, from the same start."""
-        states, after = chains.start(x, words(seed, 4, word)), []
+    def places(h: float, begun: int = 0, run: int = 0) -> np.ndarray:
+        """Positions after STEPS and twice as many, from the same start; with keys for `init` and for steps."""
+        states, after = chains.start(x, words(seed, 4, begun)), []
+        if run:
+            states = chains.rekeyed(states, words(seed, 5, run))
         for k in range(2):
-            states, observed = chains.run(states, words(seed, 5, word), k * STEPS, h, 1, STEPS)
+            states, observed = chains.run(states, words(seed, 5, run), k * STEPS, h, 1, STEPS)
             after.append(observed[:, :dim])
         return np.stack(after)
 
@@ -74,8 +84,12 @@ def first_trial(
     if still.all():
         return Trial(h, moves=False, blows_up=blows_up)
     moving = h if not _standing(finite[h], begin).all() else min(finite)
-    heeds_key = not np.array_equal(places(moving, word=1), finite[moving])
-    return Trial(h, True, True, tuple(int(i) for i in np.flatnonzero(still)), heeds_key, blows_up)
+    trial = Trial(h, frozen=tuple(int(i) for i in np.flatnonzero(still)), blows_up=blows_up)
+    if not np.array_equal(places(moving, run=1), finite[moving]):
+        return trial
+    heeds_start = not np.array_equal(places(moving, begun=1), finite[moving])
+    holds_key = chains.hold_keys(chains.start(x, words(seed, 4, 0)))
+    return trial._replace(heeds_key=False, heeds_start=heeds_start, holds_key=holds_key)
 
 
 def _standing(moved: np.ndarray, begin: np.ndarray) -> np.ndarray:

@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 
 from ergodica.report import Check
-from ergodica.verify.audit.laws import Laws, Test
+from ergodica.verify.audit.features import BENT, FOURTH, THIRD
+from ergodica.verify.audit.laws import Laws, LawTest
 from ergodica.verify.audit.moments import Balance
 from ergodica.verify.audit.noise import Noise
 from ergodica.verify.audit.result import FALSE_ALARM, Estimate
 from ergodica.verify.audit.tails import DETECTION, any_of, each_of, normal_score, threshold, two_sided
 
 Names = tuple[str, ...]  # of the coordinates
-Pairs = list[tuple[str, str]]  # names of the crossed pairs
+Pairs = tuple[Any, Any]  # indices of coordinates
 
 ALIKE = 4.0  # standard errors within which coordinates count as alike
 UNDECIDED = 1.0  # relative error of the temperature that must be seen
@@ -24,7 +25,7 @@ def level(checks: int) -> float:
     return each_of(FALSE_ALARM, max(checks, 1))
 
 
-def law_check(test: Test, laws: Laws, names: Names, pairs: Pairs, asked: float, alpha: float) -> Check:
+def law_check(test: LawTest, laws: Laws, names: Names, pairs: Pairs, asked: float, alpha: float) -> Check:
     """One test of the stationary law."""
     k = test.worst
     score, bound = float(abs(test.scores[k])), threshold(each_of(alpha, test.count))
@@ -33,12 +34,13 @@ def law_check(test: Test, laws: Laws, names: Names, pairs: Pairs, asked: float, 
     )
 
 
-def _law_words(test: Test, k: int, laws: Laws, names: Names, pairs: Pairs, asked: float) -> str:
+def _law_words(test: LawTest, k: int, laws: Laws, names: Names, pairs: Pairs, asked: float) -> str:
     estimate = Estimate.of(test.limit.value[k], float(np.hypot(test.limit.error[k], test.limit.leftover[k])))
     at = int(test.which[k])
     if test.name == "covariance":
-        i, j = pairs[at]
-        return f"{i} and {j} are correlated beyond the claimed law by {estimate}"
+        return f"{between(names, pairs, at)} are correlated beyond the claimed law by {estimate}"
+    if test.name == "shape":
+        return _shape_words(estimate, float(test.expected[k]), at, names)
     where = names[at]
     if test.name == "temperature":
         return f"samples at temperature {scaled(estimate, asked)}, asked for {asked:g}"
@@ -52,6 +54,23 @@ def _law_words(test: Test, k: int, laws: Laws, names: Names, pairs: Pairs, asked
     return f"the variance of {where}, beyond what its temperature explains, is {ratio} of the claimed one"
 
 
+def _shape_words(estimate: Estimate, expected: float, at: int, names: Names) -> str:
+    """Of the bounded functions of `Features`, in units of the moments that they are close to."""
+    kind, k = divmod(at, len(names))
+    factor = (THIRD, FOURTH, BENT)[kind]
+    found, claimed = scaled(estimate, factor), f"{factor * expected:.2g}".replace("-0", "0") if expected else "0"
+    if kind == 0:
+        return f"the skewness of {names[k]}, with tails held down, is {found}, claimed {claimed}"
+    if kind == 1:
+        return f"the excess kurtosis of {names[k]}, with tails held down, is {found}, claimed {claimed}"
+    others = names[1 - k] if len(names) == 2 else "the other coordinates"
+    return f"{names[k]} follows the squares of {others}: their product averages to {found}, claimed {claimed}"
+
+
+def between(names: Names, pairs: Pairs, at: int) -> str:
+    return f"{names[int(pairs[0][at])]} and {names[int(pairs[1][at])]}"
+
+
 def scaled(estimate: Estimate, factor: float) -> str:
     return str(Estimate(*(factor * x for x in estimate)))
 
@@ -61,13 +80,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:,.0f} %"
 
 
-def balance_check(found: Balance, names: Names, pairs: Pairs, alpha: float) -> Check:
+def balance_check(found: Balance, names: Names, alpha: float) -> Check:
     """Do drift and noise of one step balance under the claimed law?"""
     scores = balance_scores(found)
     k, count = int(np.argmax(np.abs(scores))), len(scores)
     p = any_of(float(two_sided(scores[k])), count)
     bound = threshold(each_of(alpha, count))
-    return Check("one step", p >= alpha, float(abs(scores[k])), bound, _balance_words(found, k, names, pairs), p)
+    return Check("one step", p >= alpha, float(abs(scores[k])), bound, _balance_words(found, k, names), p)
 
 
 def balance_scores(found: Balance) -> np.ndarray:
@@ -75,7 +94,7 @@ def balance_scores(found: Balance) -> np.ndarray:
     return normal_score(beyond / found.error, found.clusters)
 
 
-def _balance_words(found: Balance, k: int, names: Names, pairs: Pairs) -> str:
+def _balance_words(found: Balance, k: int, names: Names) -> str:
     error = float(np.hypot(found.error[k], found.leftover[k]))
     alone, errors = found.residual[: len(names)], found.error[: len(names)]
     if 1 < len(names) > k and np.all(np.abs(alone - alone.mean()) < ALIKE * errors):
@@ -84,10 +103,8 @@ def _balance_words(found: Balance, k: int, names: Names, pairs: Pairs) -> str:
     if k < len(names):
         ratio = Estimate.of(1 - found.residual[k], error)
         return f"drift of {names[k]} is {ratio} of what its noise asks for"
-    i, j = pairs[k - len(names)]
-    return (
-        f"drift and noise between {i} and {j} miss each other by {Estimate.of(found.residual[k], error)} of the noise"
-    )
+    both, missed = between(names, found.pairs, k - len(names)), Estimate.of(found.residual[k], error)
+    return f"drift and noise between {both} miss each other by {missed} of the noise"
 
 
 def noise_check(found: Noise, alpha: float) -> Check:
@@ -96,13 +113,15 @@ def noise_check(found: Noise, alpha: float) -> Check:
         words = "noise of consecutive steps is uncorrelated with the step number: no key or batch is held"
     elif found.is_redrawn:
         words = f"a momentum is drawn anew every {found.period} steps"
+    elif found.is_cycle:
+        words = f"does different things with period {found.period}, and holds no key or batch"
     else:
         listed = ", ".join(f"{c:.2f}" for c in found.correlations[:6])
         words = (
             f"noise of consecutive steps is correlated, and by the step number ({listed}"
             f"{', ...' if found.period > 6 else ''}): a key or a batch used for {found.period} steps"
         )
-    p = 1.0 if found.is_redrawn else found.p_value
+    p = 1.0 if found.p_value < alpha and (found.is_redrawn or found.is_cycle) else found.p_value
     return Check("noise", p >= alpha, threshold(p), threshold(alpha), words, p)
 
 

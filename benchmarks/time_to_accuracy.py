@@ -1,0 +1,254 @@
+"""Time until a posterior is known well enough, against blackjax's samplers and NumPyro's NUTS.
+
+    python benchmarks/time_to_accuracy.py [--rows 100000 1000000] [--seeds 10] [--limit 900] [--json FILE]
+
+Bayesian logistic regression with 54 features, standard normal ones and ill-conditioned ones (eigenvalues of their
+covariance over 1e4). The time is the first one after which all 54 means are within 0.1 posterior standard deviations
+and all standard deviations within 10 % of a long run on all data, and stay so up to four times that time; the median
+over seeds. Everybody starts at the mode; its search and compilation are reported apart. blackjax has its own control
+variates and the same number of step sizes; NUTS is stopped at --limit seconds and then reported as "more than".
+"""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.sgmcmc.gradients import control_variates, grad_estimator
+
+import ergodica as eg
+from benchmarks import logistic
+
+BATCH = 500
+DESIGNS = {"standard normal": 1.0, "ill-conditioned": 1e4}
+MEANS, DEVIATIONS, STAYS = 0.1, 0.1, 4.0
+OF_STABLE = (0.1, 0.25, 0.5)  # step sizes, as shares of what is stable along the steepest direction
+OURS_PER_UNIT = (0.4, 0.7, 1.0)  # of a second-order sampler whose covariance is the identity
+PIECES = 400  # of a run, at whose ends the estimates are looked at
+BOUNDS = {
+    (100_000, "standard normal"): 5.0, (100_000, "ill-conditioned"): 5.0,
+    (1_000_000, "standard normal"): 50.0, (1_000_000, "ill-conditioned"): 20.0,
+}  # fmt: skip
+
+
+class Problem(NamedTuple):
+    """A regression, its mode and Laplace approximation, and what a long run on all data says."""
+
+    rows: logistic.Data
+    target: eg.Posterior
+    mode: np.ndarray
+    covariance: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    mode_seconds: float
+    laplace_seconds: float
+
+
+class Timing(NamedTuple):
+    """Seconds of sampling until accurate, or the limit with is_reached False; and of the first call, which compiles."""
+
+    seconds: float
+    is_reached: bool
+    compilation: float
+
+
+def problem(rows: int, spread: float) -> Problem:
+    data = logistic.data(rows, spread)
+    target = logistic.target(data)
+    start = time.perf_counter()
+    mode = eg.find_mode(target, target.init)
+    mode_seconds = time.perf_counter() - start
+    covariance = np.asarray(mode.covariance(target), np.float64)
+    laplace_seconds = time.perf_counter() - start
+    place = np.asarray(mode.position, np.float64)
+    mean, deviation = logistic.reference(data, place, covariance)
+    return Problem(data, target, place.astype(np.float32), covariance, mean, deviation, mode_seconds, laplace_seconds)
+
+
+def accurate_from(draws: np.ndarray, case: Problem) -> float | None:
+    """The share of the run from which on the estimates are accurate, up to STAYS times that; None: never."""
+    n = len(draws)
+    scaled = (np.asarray(draws, np.float64) - case.mean) / case.deviation
+    ends = np.unique(np.linspace(1, n, PIECES).astype(int)[1:])
+    first, second = np.cumsum(scaled, 0)[ends - 1] / ends[:, None], np.cumsum(scaled**2, 0)[ends - 1] / ends[:, None]
+    deviations = np.sqrt(np.maximum(second - first**2, 0))
+    fine = (np.abs(first) < MEANS).all(1) & (np.abs(deviations - 1) < DEVIATIONS).all(1)
+    for k in np.flatnonzero(fine):
+        stays = ends <= STAYS * ends[k]
+        if ends[k] * STAYS <= n and fine[k:][stays[k:]].all():
+            return float(ends[k] / n)
+    return None
+
+
+def until_accurate(sampler: Callable[[int, int], np.ndarray], case: Problem, seed: int, limit: float) -> Timing:
+    """Runs of doubling length, until one is long enough to tell."""
+    steps, compilation = 4_000, 0.0
+    while True:
+        start = time.perf_counter()
+        sampler(seed, steps)  # compiles for this length where that matters
+        compilation = max(compilation, time.perf_counter() - start)
+        start = time.perf_counter()
+        draws = sampler(seed, steps)
+        seconds = time.perf_counter() - start
+        share = accurate_from(draws, case)
+        if share is not None:
+            return Timing(share * seconds, True, compilation - seconds)
+        if 2 * seconds > STAYS * limit:
+            return Timing(seconds / STAYS, False, compilation - seconds)
+        steps *= 4 if seconds < 0.5 else 2
+
+
+def ours(case: Problem, step_size: float) -> Callable[[int, int], np.ndarray]:
+    """SGHMC with the inverse of Laplace's covariance as mass, control variates around the mode, split."""
+    mass = np.linalg.inv(case.covariance).astype(np.float32)
+    friction = (1.5 * mass).astype(np.float32)
+    estimator = eg.ControlVariates(case.mode)
+
+    def run(seed: int, steps: int) -> np.ndarray:
+        made = eg.sample(
+            case.target, eg.sghmc(friction=friction, mass=mass), case.mode, steps=steps, step_size=step_size,
+            batch_size=BATCH, chains=1, seed=seed, estimator=estimator, progress=False,
+        )  # fmt: skip
+        return np.asarray(made.posterior[0])
+
+    return run
+
+
+def theirs(case: Problem, name: str, step_size: float) -> Callable[[int, int], np.ndarray]:
+    """blackjax's sampler of that name with its control variates, in a compiled loop with random indices."""
+    rows = jax.tree.map(jnp.asarray, case.rows)
+    size, place = len(case.rows.y), jnp.asarray(case.mode)
+
+    def of_row(weights, row):
+        return logistic.one_product(weights, jax.tree.map(lambda leaf: leaf[None], row))[0]
+
+    gradient = control_variates(grad_estimator(logistic.log_prior, of_row, size), place, rows)
+    kernel = {"sgld": blackjax.sgld, "sghmc": blackjax.sghmc, "sgnht": blackjax.sgnht}[name](gradient)
+
+    def loop(key, rows, steps):
+        start = kernel.init(place, key) if name == "sgnht" else place
+
+        def body(state, key):
+            batch_key, step_key = jax.random.split(key)
+            index = jax.random.randint(batch_key, (BATCH,), 0, size)
+            state = kernel.step(step_key, state, jax.tree.map(lambda leaf: leaf[index], rows), step_size)
+            return state, state.position if name == "sgnht" else state
+
+        return jax.lax.scan(body, start, jax.random.split(key, steps))[1]
+
+    compiled = jax.jit(loop, static_argnums=2)
+    return lambda seed, steps: np.asarray(compiled(jax.random.key(seed), rows, steps))
+
+
+def nuts(case: Problem, limit: float, seed: int) -> Timing:
+    """NumPyro's NUTS on all data from the mode, one chain, in pieces until accurate or the limit."""
+    import numpyro
+    from numpyro.infer import MCMC, NUTS
+
+    numpyro.set_host_device_count(1)
+    target = case.target
+
+    def potential(weights):
+        return target.potential(weights)
+
+    sampler = MCMC(NUTS(potential_fn=potential), num_warmup=200, num_samples=100, progress_bar=False)
+    start = time.perf_counter()
+    sampler.run(jax.random.key(seed), init_params=jnp.asarray(case.mode))
+    draws = [np.asarray(sampler.get_samples())]
+    while (spent := time.perf_counter() - start) < limit:
+        share = accurate_from(np.concatenate(draws), case)
+        if share is not None:
+            return Timing(share * spent, True, 0.0)
+        sampler.post_warmup_state = sampler.last_state
+        sampler.run(sampler.post_warmup_state.rng_key)
+        draws.append(np.asarray(sampler.get_samples()))
+    return Timing(limit, False, 0.0)
+
+
+def median(timings: list[Timing]) -> Timing:
+    order = sorted(timings, key=lambda t: (not t.is_reached, t.seconds))
+    return order[len(order) // 2]
+
+
+def best(candidates: dict[str, Callable], case: Problem, seeds: int, limit: float) -> tuple[str, Timing]:
+    """The best of the candidates by two seeds, and its median over all."""
+    pilots = {name: median([until_accurate(make, case, s, limit) for s in (100, 101)])
+              for name, make in candidates.items()}  # fmt: skip
+    for name, pilot in pilots.items():
+        print(f"    {name:<24}{words(pilot)}", flush=True)
+    winner = min(pilots, key=lambda name: (not pilots[name].is_reached, pilots[name].seconds))
+    return winner, median([until_accurate(candidates[winner], case, seed, limit) for seed in range(seeds)])
+
+
+def words(timing: Timing) -> str:
+    return f"{'' if timing.is_reached else 'more than '}{timing.seconds:.3g} s"
+
+
+def compare(rows: int, design: str, options: Any) -> dict[str, Any]:
+    case = problem(rows, DESIGNS[design])
+    errors = [np.abs(case.mode - case.mean) / case.deviation,
+              np.abs(np.sqrt(np.diag(case.covariance)) / case.deviation - 1)]  # fmt: skip
+    print(
+        f"{rows:,} rows, {design}: mode in {case.mode_seconds:.2g} s; Laplace in {case.laplace_seconds:.2g} s, its "
+        f"means within {errors[0].max():.2g} standard deviations, those within {100 * errors[1].max():.2g} %",
+        flush=True,
+    )
+    name, ours_time = best(
+        {f"ours, step {h}": ours(case, h) for h in OURS_PER_UNIT}, case, options.seeds, options.patience
+    )
+    print(f"  {name}: {words(ours_time)} (compilation {ours_time.compilation:.2g} s)", flush=True)
+    is_small = rows <= 100_000
+    if is_small:
+        stiff = float(1 / np.linalg.eigvalsh(case.covariance)[0])
+        candidates = {}
+        for share in OF_STABLE:
+            candidates[f"blackjax sgld {share}"] = theirs(case, "sgld", share / stiff)
+            candidates[f"blackjax sghmc {share}"] = theirs(case, "sghmc", share**2 / stiff)
+            candidates[f"blackjax sgnht {share}"] = theirs(case, "sgnht", share / stiff**0.5)
+        peer, theirs_time = best(candidates, case, options.seeds, options.patience)
+        ours_total, theirs_total = ours_time.seconds, theirs_time.seconds
+    else:
+        peer, theirs_time = "NUTS", nuts(case, options.limit, 0)
+        ours_total, theirs_total = ours_time.seconds + case.mode_seconds, theirs_time.seconds
+    ratio, bound = theirs_total / ours_total, BOUNDS.get((rows, design), 1.0)
+    more = "" if theirs_time.is_reached else "more than "
+    print(f"  {peer}: {words(theirs_time)}; ratio {more}{ratio:.1f}, bound {bound}", flush=True)
+    return {
+        "rows": rows, "design": design, "mode": case.mode_seconds, "laplace": case.laplace_seconds,
+        "laplace_errors": [float(e.max()) for e in errors], "ours": ours_time._asdict(), "our_setting": name,
+        "peer": peer, "theirs": theirs_time._asdict(), "ratio": ratio, "bound": bound,
+        "passed": ours_time.is_reached and ratio >= bound,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds after which NUTS is stopped")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds to accuracy after which others are")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results = [compare(rows, design, options) for rows in options.rows for design in DESIGNS]
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    failures = [f"{r['rows']:,} {r['design']}" for r in results if not r["passed"]]
+    print(f"FAILED: {'; '.join(failures)}" if failures else "all bounds met")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""`ergodica sample module:target`: a run from the command line, to be left alone and taken up again."""
+
+import ast
+import difflib
+import inspect
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import ergodica as eg
+from ergodica import samplers
+from ergodica.cli.loading import load
+from ergodica.driver.run import Run
+from ergodica.errors import InputError
+from ergodica.report import plain
+from ergodica.targets import Target
+
+INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
+
+
+@click.command(name="sample")
+@click.argument("target", metavar="MODULE:TARGET")
+@click.option("--sampler", required=True, help="A sampler of the library, as sghmc, or module:recipe.")
+@click.option("--steps", type=int, required=True, help="After warm-up.")
+@click.option("--step-size", type=float, required=True)
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Of the sampler, as friction=2.0.")
+@click.option("--batch-size", type=int, help="Rows of a minibatch; all data if left out.")
+@click.option("--chains", type=int, default=4, show_default=True)
+@click.option("--warmup", type=int, default=0, show_default=True, help="Steps before the first that is kept.")
+@click.option("--thin", type=int, default=1, show_default=True, help="Keep every so many-th step.")
+@click.option("--temperature", type=float, default=1.0, show_default=True)
+@click.option("--integrator", type=click.Choice(sorted(INTEGRATORS)), help="The one that suits the recipe if left out.")
+@click.option("--init", help="module:start, a position or a function of a key; else target.init, or `init` beside it.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The netCDF file to write.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--halve", is_flag=True, help="Also run with half the step size, to see what the step size does.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def sample_command(
+    target: str, sampler: str, steps: int, step_size: float, options: tuple[str, ...], batch_size: int | None,
+    chains: int, warmup: int, thin: int, temperature: float, integrator: str | None, init: str | None, seed: int,
+    out: Path | None, resume: bool, halve: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External; exit code 1 when a chain is non-finite.
+
+    With --out draws go to disk as they come; a run that was stopped goes on with the same command and --resume.
+    """
+    recipe = recipe_of(sampler, options)
+    law = _target(target)
+    start = _start(target, law, init)
+    with _plain_warnings():
+        try:
+            run = eg.sample(
+                law, recipe, start, steps=steps, step_size=step_size, batch_size=batch_size, chains=chains, seed=seed,
+                temperature=temperature, integrator=None if integrator is None else INTEGRATORS[integrator](),
+                warmup=warmup, thin=thin, out=out, resume=resume,
+            )  # fmt: skip
+            if halve:
+                run = run.halve()
+                if out is not None:
+                    run.save(out, overwrite=True)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(130) from None
+    outcome = _outcome(run, out)
+    click.echo(json.dumps(outcome) if as_json else _words(outcome))
+    if outcome["frozen"]:
+        raise click.exceptions.Exit(1)
+
+
+def recipe_of(sampler: str, options: tuple[str, ...]) -> Any:
+    """A recipe by the name of its builder, with options, or as `module:recipe`."""
+    if ":" in sampler:
+        found = load(sampler)
+        build = found if callable(found) else None
+        if build is None and options:
+            raise InputError(f"--option is for a function that returns a recipe, and {sampler} is a recipe already")
+        if build is None:
+            return found
+    else:
+        names = [name for name in samplers.__all__ if name not in ("expanded_mean", "fisher", "potential_scaled")]
+        if sampler not in names:
+            nearest = difflib.get_close_matches(sampler.lower(), names, n=1, cutoff=0.4)
+            meant = f"did you mean {nearest[0]}? " if nearest else ""
+            raise InputError(f"there is no sampler {sampler!r}: {meant}There are {', '.join(sorted(names))}")
+        build = getattr(samplers, sampler)
+    given = dict(_option(text) for text in options)
+    parameters = inspect.signature(build).parameters
+    for name in given:
+        if name not in parameters:
+            raise InputError(f"{sampler} has no option {name!r}: it has {', '.join(parameters) or 'none'}")
+    missing = [name for name, p in parameters.items() if p.default is p.empty and name not in given]
+    if missing:
+        raise InputError(f"{sampler} needs --option {missing[0]}=... (a number, a list, or module:name)")
+    return build(**given)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"got --option {text!r}, expected name=value, such as friction=2.0")
+    try:
+        read = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        if ":" not in value:
+            raise InputError(f"--option {name}: {value!r} is no number, list or module:name") from None
+        return name.strip(), load(value)
+    return name.strip(), np.asarray(read, float) if isinstance(read, list | tuple) else read
+
+
+def _target(spec: str) -> Any:
+    found = load(spec)
+    if callable(found) and not isinstance(found, Target):
+        found = found()  # a function that makes the target, as those of ergodica.targets.gallery
+    if not isinstance(found, Target):
+        raise InputError(f"{spec} is {type(found).__name__}: expected an eg.Density, eg.Posterior or eg.External")
+    return found
+
+
+def _start(spec: str, target: Any, init: str | None) -> Any:
+    """None where the target brings its own."""
+    if init is not None:
+        return load(init)
+    if target.init is not None:
+        return None
+    try:
+        return load(f"{spec.partition(':')[0]}:init")
+    except InputError:
+        raise InputError(f"no start for {spec}: give the target an init, its module an `init`, or --init") from None
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *rest, **more: click.echo(f"ergodica: {message}", err=True)
+        yield
+
+
+def _outcome(run: Run, out: Path | None) -> dict[str, Any]:
+    from ergodica.output.names import named
+
+    settings = run.settings
+    steps = (settings["steps"] + settings["warmup"]) * settings["chains"]
+    return {
+        "out": None if out is None else str(out),
+        "chains": settings["chains"],
+        "steps": settings["steps"],
+        "draws": run.stats["step_size"].shape[1],
+        "seconds": settings["seconds"],
+        "steps_per_second": round(steps / max(settings["seconds"], 1e-9)),
+        "kinetic_temperature": _mean(run.stats["kinetic_temperature"]),
+        "frozen": settings["frozen"],
+        "mean": {name: plain(np.mean(x, (0, 1))) for name, x in named(run.posterior).items() if x[0, 0].size <= 100},
+        "sd": {name: plain(np.std(x, (0, 1))) for name, x in named(run.posterior).items() if x[0, 0].size <= 100},
+    }
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None
+
+
+def _words(outcome: dict[str, Any]) -> str:
+    lines = [
+        f"{outcome['chains']} chains of {outcome['steps']:,} steps in {outcome['seconds']:.3g} s "
+        f"({outcome['steps_per_second']:,} steps/s), {outcome['draws']:,} draws kept of each"
+    ]
+    for name, mean in outcome["mean"].items():
+        means, sds = (np.atleast_1d(np.asarray(x, float)) for x in (mean, outcome["sd"][name]))
+        for place, (m, s) in enumerate(zip(means.ravel()[:20], sds.ravel()[:20], strict=True)):
+            lines.append(f"  {name}{f'[{place}]' if np.ndim(mean) else '':8} mean {m:12.5g}   sd {s:10.4g}")
+        if means.size > 20:
+            lines.append(f"  ... {means.size - 20} more of {name}")
+    for one in outcome["frozen"]:
+        lines.append(f"chain {one['chain']} is non-finite since step {one['step']} (step size {one['step_size']:g})")
+    if outcome["out"] is not None:
+        lines.append(f"{outcome['out']}: ergodica diagnose {outcome['out']} says whether to trust it")
+    return "\n".join(lines)

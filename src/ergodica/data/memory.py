@@ -1,0 +1,39 @@
+"""Memory that goes round: touching fresh pages costs several times as much as reading into ones that are there."""
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64  # bytes: a NumPy array that begins so is handed to compiled code as it is, any other is copied
+SPACIOUS = 4  # times what is asked for: memory larger than that is given back
+
+
+class Pool:
+    """Arrays in memory that nobody uses any more: neither NumPy, nor a JAX array that was made from it without a copy.
+
+    Whoever holds an array, or a view of it, holds a reference to its memory, and only memory without one is used again.
+    """
+
+    def __init__(self):
+        self._memory: list[np.ndarray] = []
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array without values."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        raw = self._find(size + ALIGNMENT)
+        start = -raw.ctypes.data % ALIGNMENT
+        return raw[start : start + size].view(dtype).reshape(shape)
+
+    def _find(self, size: int) -> np.ndarray:
+        kept, found = [], None
+        for raw in self._memory:
+            if sys.getrefcount(raw) > 3:  # the list, the loop's name and the argument
+                kept.append(raw)
+            elif found is None and size <= raw.nbytes <= SPACIOUS * size:
+                found = raw
+        if found is None:
+            found = np.empty(size, np.uint8)
+        self._memory = [*kept, found]
+        return found

@@ -1,0 +1,103 @@
+"""The bias that ESS and R-hat cannot see: a chain with steps has a law of its own. Halve the step, and compare.
+
+With a bias of order p, b(h) = c h^p, runs with step h and h/2 differ by b(h) - b(h/2) = b(h) (1 - 2^-p).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergodica.diagnostics.effective import Effective
+from ergodica.diagnostics.mixing import extreme
+from ergodica.diagnostics.normal import p_value, threshold
+from ergodica.report import Check
+
+BIAS = 0.1  # of the sd, for means and for sds
+
+NOT_LOOKED_AT = (
+    "Step-size bias was not looked at, and neither R-hat nor effective sample sizes can see it. run.halve() runs again "
+    "with half the step; or sample twice, with step h and h/2, and call `ergodica diagnose run.nc --halved half.nc`."
+)
+
+
+class Bias(NamedTuple):
+    """For each number, in units of its sd: the difference of means (of sds), its error, and the bias at step h."""
+
+    names: list[str]
+    mean_difference: np.ndarray
+    mean_error: np.ndarray
+    sd_difference: np.ndarray
+    sd_error: np.ndarray
+    order: int
+
+    @property
+    def extrapolation(self) -> float:
+        """The bias at step h over the difference between h and h/2."""
+        return 1 / (1 - 2.0**-self.order)
+
+
+def order_of(settings: Mapping[str, Any]) -> int:
+    """The order of the bias in the step size: 2 for a splitting with exact gradients, else 1."""
+    if settings.get("order") is not None:
+        return int(settings["order"])
+    is_splitting = "splitting" in str(settings.get("integrator", "")).lower()
+    return 2 if is_splitting and settings.get("batch_size") is None else 1
+
+
+def bias(found: Effective, halved: Effective, order: int) -> Bias:
+    """Compare a run with that of half the step, in units of the latter's sds."""
+    sd = np.where(halved.sd > 0, halved.sd, np.nan)
+    return Bias(
+        found.names,
+        (found.mean - halved.mean) / sd,
+        np.hypot(found.mean_error, halved.mean_error) / sd,
+        (found.sd - halved.sd) / sd,
+        np.hypot(found.sd_error, halved.sd_error) / sd,
+        order,
+    )
+
+
+def bias_checks(found: Bias) -> list[Check]:
+    return [
+        _check("bias of means", "mean", found, found.mean_difference, found.mean_error),
+        _check("bias of sds", "sd", found, found.sd_difference, found.sd_error),
+    ]
+
+
+def _check(name: str, what: str, found: Bias, difference: np.ndarray, error: np.ndarray) -> Check:
+    """Fails where the bias at step h is above BIAS and the difference is more than noise."""
+    limit = threshold(len(found.names))
+    with np.errstate(all="ignore"):
+        z = np.nan_to_num(difference / error)
+    size = found.extrapolation * np.abs(difference)
+    is_biased = (size > BIAS) & (np.abs(z) > limit)
+    shown = np.where(is_biased, size, 0)
+    worst, figure, count = extreme(shown, found.names, np.nanargmax, is_biased)
+    p = p_value(float(np.max(np.abs(z))), len(found.names))
+    if count:
+        at = int(np.argmax(shown))
+        words = (
+            f"The {what} of {worst} is off by about {figure:.2f} sd at this step: with half the step it differs by "
+            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order}; {BIAS} sd is "
+            f"allowed; {count} of {len(found.names)} numbers are off). {_advice(found, figure)}"
+        )
+        return Check(name, False, figure, BIAS, words, p)
+    seen = float(np.nanmax(limit * found.extrapolation * error))
+    words = (
+        f"Halving the step changes no {what} by more than Monte Carlo error allows, or than {BIAS} sd once "
+        f"extrapolated (order {found.order})."
+    )
+    if seen > BIAS:
+        words += f" But a bias up to {seen:.2f} sd would not have been seen: run longer to look closer."
+    return Check(name, True, figure, BIAS, words, p)
+
+
+def _advice(found: Bias, figure: float) -> str:
+    times = (figure / BIAS) ** (1 / found.order)
+    noise = (
+        " A splitting with exact gradients, control variates or larger batches lower it as well."
+        if found.order == 1
+        else ""
+    )
+    return f"Divide the step by {times:.1f} or more.{noise}"

@@ -1,0 +1,205 @@
+"""Checks of the chains themselves: finite, moving, together, long enough, settled."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergodica.diagnostics.columns import Columns
+from ergodica.diagnostics.effective import Effective, error_of_mean, widening
+from ergodica.diagnostics.normal import threshold
+from ergodica.report import Check
+
+R_HAT = 1.01
+ESS_PER_CHAIN, ESS_AT_MOST = 100, 400
+ERROR = 0.1  # of the sd
+STILL = 0.1  # of a chain's draws
+DRIFT = 0.1  # of the sd
+ACCEPTANCE = 0.4
+SHORTEST = 8  # draws of a chain: four in each half
+
+
+def finite_chains(
+    stats: Mapping[str, Any], settings: Mapping[str, Any], values: np.ndarray
+) -> tuple[np.ndarray, Check]:
+    """Which chains stayed among the finite numbers, by their marks and by `values` (chain, ...), and the check."""
+    chains = len(values)
+    good = np.asarray(np.isfinite(values).reshape(chains, -1).all(axis=1))
+    diverging = stats.get("diverging")
+    if diverging is not None and np.shape(diverging)[0] == chains:
+        good &= ~np.asarray(diverging, bool).reshape(chains, -1).any(axis=1)
+    frozen = settings.get("frozen") or []
+    good[[one["chain"] for one in frozen]] = False
+    bad = np.flatnonzero(~good)
+    if bad.size == 0:
+        return good, Check("finite", True, 0, 0, f"All {chains} chains stayed among the finite numbers.")
+    words = (
+        f"{listed('chain', bad)} of {chains} left the finite numbers{_when(frozen, diverging, bad)}, so the law "
+        "that is left is not the one asked for; other checks leave it out. Try a tenth of the step size, a start "
+        "closer to the mode, or a stronger prior."
+    )
+    return good, Check("finite", False, float(bad.size), 0, words)
+
+
+def _when(frozen: list[dict[str, Any]], diverging: Any, bad: np.ndarray) -> str:
+    if frozen:
+        first = min(frozen, key=lambda one: one["step"])
+        return f" (chain {first['chain']} at step {first['step']}, with step size {first['step_size']:.3g})"
+    marked = np.asarray(diverging, bool)[bad] if diverging is not None else np.zeros((0, 0), bool)
+    return f" (draw {int(np.argmax(marked.any(axis=0)))} was the first)" if marked.any() else ""
+
+
+def listed(word: str, numbers: np.ndarray) -> str:
+    """`Chain 2`, `Chains 0, 3 and 5`."""
+    words = [str(int(n)) for n in numbers[:8]] + (["others"] if len(numbers) > 8 else [])
+    if len(words) == 1:
+        return f"{word.capitalize()} {words[0]}"
+    return f"{word.capitalize()}s {', '.join(words[:-1])} and {words[-1]}"
+
+
+def moving(columns: Columns, chain_numbers: np.ndarray) -> Check:
+    """The longest stretch of draws in which a number of a chain stays exactly the same."""
+    draws = columns.values.shape[1]
+    longest = longest_stretch(columns.values)
+    chain, number = np.unravel_index(int(np.argmax(longest)), longest.shape)
+    share, allowed = float(longest.max()) / max(1, draws), max(STILL, 10 / max(1, draws))
+    stuck = np.unique(np.nonzero(longest > allowed * draws)[0])
+    if stuck.size == 0:
+        words = f"Every number moves: none stays the same for more than {max(1, int(longest.max()))} of {draws} draws."
+        return Check("moving", True, share, allowed, words)
+    words = (
+        f"{listed('chain', chain_numbers[stuck])} stood still: {columns.names[number]} of chain "
+        f"{chain_numbers[chain]} is exactly the same in {int(longest.max())} of {draws} draws in a row (at most "
+        f"{allowed:.0%} is allowed). With a Metropolis test every move is refused: take a smaller step. Without, the "
+        "moves are below rounding: take a larger step, or float64."
+    )
+    return Check("moving", False, share, allowed, words)
+
+
+def longest_stretch(values: np.ndarray) -> np.ndarray:
+    """(chain, k): how many draws in a row equal the one before."""
+    longest = np.zeros((values.shape[0], values.shape[2]), int)
+    places = np.arange(values.shape[1] - 1)
+    for place in np.ndindex(longest.shape):
+        chain, number = place
+        same = values[chain, 1:, number] == values[chain, :-1, number]
+        if same.any():
+            longest[place] = int(np.max(places - np.maximum.accumulate(np.where(same, -1, places))))
+    return longest
+
+
+def too_short(columns: Columns) -> Check | None:
+    draws = columns.values.shape[1]
+    if draws >= SHORTEST:
+        return None
+    words = f"There are {draws} draws in each chain; at least {SHORTEST} are needed to say anything: run longer."
+    return Check("length", False, draws, SHORTEST, words)
+
+
+def r_hat(found: Effective, chains: int) -> Check:
+    worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, found.r_hat >= R_HAT)
+    alone = "" if chains > 1 else " There is one chain, so this compares its halves: run several from dispersed starts."
+    if not count:
+        words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {R_HAT}.{alone}"
+        return Check("R-hat", True, figure, R_HAT, words)
+    words = (
+        f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {R_HAT} for {count} "
+        f"of {len(found.names)} numbers looked at. They have not met: run longer (or drop more as warm-up). If it "
+        f"stays, chains are in different modes, or coordinates are of very different scale: precondition.{alone}"
+    )
+    return Check("R-hat", False, figure, R_HAT, words)
+
+
+def sample_sizes(found: Effective, chains: int, draws: int) -> list[Check]:
+    """Bulk and tail: 100 effective draws a chain, and no more than 400 altogether."""
+    wanted = min(ESS_PER_CHAIN * chains, ESS_AT_MOST)
+    checks = []
+    for name, sizes, of in (("bulk ESS", found.bulk, "centre"), ("tail ESS", found.tail, "5 % and 95 % quantiles")):
+        worst, figure, count = extreme(sizes, found.names, np.nanargmin, ~(sizes >= wanted))
+        start = f"For the {of} the {chains * draws:,} draws are worth {figure:,.0f} independent ones"
+        if not count:
+            words = f"{start} at least ({worst}); {wanted} are wanted."
+        else:
+            more = f"about {wanted / figure:.1f} times as long" if np.isfinite(figure) and figure > 0 else "longer"
+            words = (
+                f"{start} for {worst}, and fewer than {wanted} for {count} of {len(found.names)} numbers: errors "
+                f"cannot be trusted. Run {more}, use a larger step as far as the bias allows, or precondition."
+            )
+        checks.append(Check(name, not count, figure, wanted, words))
+    return checks
+
+
+def monte_carlo_error(found: Effective, chains: int, correlation: float) -> Check:
+    """Errors of means and of sds, in units of the sd."""
+    with np.errstate(all="ignore"):
+        errors = np.maximum(found.mean_error, found.sd_error) / found.sd
+    worst, figure, count = extreme(errors, found.names, np.nanargmax, ~(errors <= ERROR))
+    words = f"Means and sds are known to {figure:.3f} sd or better ({worst}); {ERROR} is allowed."
+    if count:
+        words = (
+            f"The Monte Carlo error of mean or sd is {figure:.3f} sd for {worst}, above {ERROR} for {count} of "
+            f"{len(found.names)} numbers: run {max(1.0, (figure / ERROR) ** 2):.1f} times as long."
+        )
+    if correlation > 0:
+        words += (
+            f" Chains shared their batches and correlate by {correlation:.3f}: errors are widened by "
+            f"{np.sqrt(widening(chains, correlation)):.2f}, which R-hat does not know."
+        )
+    return Check("Monte Carlo error", not count, figure, ERROR, words)
+
+
+def drift(columns: Columns, found: Effective, correlation: float) -> Check:
+    """Means of the second halves of the chains against those of the first halves, in sds and in standard errors."""
+    chains, draws = columns.values.shape[:2]
+    first, second = columns.values[:, : draws // 2], columns.values[:, draws - draws // 2 :]
+    with np.errstate(all="ignore"):
+        change = (second.mean(axis=(0, 1)) - first.mean(axis=(0, 1))) / found.sd
+        error = np.hypot(error_of_mean(first), error_of_mean(second)) / found.sd
+        z = change / (error * np.sqrt(widening(chains, correlation)))
+    limit = threshold(len(found.names))
+    is_drifting = (np.abs(z) > limit) & (np.abs(change) > DRIFT)
+    sizes = np.where(is_drifting, np.abs(change), 0)
+    worst, figure, count = extreme(sizes, found.names, np.nanargmax, is_drifting)
+    if not count:
+        words = (
+            f"Settled: no mean moves from the first to the second half of the chains by more than {DRIFT} sd and "
+            f"{limit:.1f} standard errors."
+        )
+        return Check("settled", True, figure, DRIFT, words)
+    words = (
+        f"{worst} is still drifting: from the first to the second half of the chains its mean moves by {figure:.2f} "
+        f"sd, {abs(z[int(np.argmax(sizes))]):.1f} standard errors ({DRIFT} sd or {limit:.1f} are allowed; {count} of "
+        f"{len(found.names)} numbers drift). Drop the first part as warm-up and run longer, or start from the mode."
+    )
+    return Check("settled", False, figure, DRIFT, words)
+
+
+def acceptance(stats: Mapping[str, Any], settings: Mapping[str, Any], good: np.ndarray) -> Check | None:
+    """The share of trajectories that the Metropolis test accepts; None where there is no such test."""
+    accepted = stats.get("accepted")
+    if accepted is None or np.shape(accepted)[1:2] == (0,):
+        return None
+    rates = np.asarray(accepted, float)[good].mean(axis=1)
+    has_test = "leapfrog" in str(settings.get("integrator", "")).lower()
+    if not has_test and not np.any(rates < 1):
+        return None
+    lowest = float(rates.min())
+    chain = int(np.flatnonzero(good)[np.argmin(rates)])
+    if lowest >= ACCEPTANCE:
+        lazy = " Nearly all are: a larger step would move further at the same cost." if lowest > 0.98 else ""
+        words = f"The Metropolis test accepts {lowest:.0%} or more in every chain; {ACCEPTANCE:.0%} is wanted.{lazy}"
+        return Check("acceptance", True, lowest, ACCEPTANCE, words)
+    words = (
+        f"The Metropolis test accepts {lowest:.0%} of the trajectories of chain {chain}, below {ACCEPTANCE:.0%}: the "
+        "step is too large for the narrowest direction. Take a smaller step, or a mass matrix."
+    )
+    return Check("acceptance", False, lowest, ACCEPTANCE, words)
+
+
+def extreme(figures: np.ndarray, names: list[str], pick: Any, is_bad: np.ndarray) -> tuple[str, float, int]:
+    """Name and figure of the worst, and how many are bad; a figure that is not a number is worst of all."""
+    figures = np.asarray(figures, float)
+    if np.isnan(figures).all():
+        return names[0], float("nan"), len(names)
+    at = int(pick(figures))
+    return names[at], float(figures[at]), int(np.count_nonzero(is_bad | np.isnan(figures)))

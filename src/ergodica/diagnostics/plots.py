@@ -1,0 +1,233 @@
+"""Pictures of a run: trace, marginals, pairs, running mean with its error, bias against step size. PNG files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.diagnostics import mixing
+from ergodica.diagnostics.bias import BIAS, Bias
+from ergodica.diagnostics.columns import Columns, columns
+from ergodica.diagnostics.effective import Effective, effective
+from ergodica.diagnostics.verdict import compare
+from ergodica.errors import InputError
+from ergodica.output.blocks import could_not
+from ergodica.output.names import named
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")  # Okabe and Ito
+SHOWN, PAIRED = 6, 4  # numbers in a picture
+POINTS = 2000  # of a line or a cloud
+GREY = "0.45"
+
+
+class Shown(NamedTuple):
+    """The numbers that are drawn: those on which the chains agree least."""
+
+    columns: Columns
+    found: Effective
+    chain_numbers: np.ndarray
+    title: str
+
+
+def plot(
+    posterior: PyTree,
+    stats: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    moments: Any = None,
+    halved: Any = None,
+    *,
+    folder: Path | str,
+) -> list[Path]:
+    """Leave the pictures in `folder`, which is made if need be; nothing there is overwritten. Returns their paths."""
+    if posterior is None:
+        raise InputError("this run kept no draws, only moments: there is nothing to draw")
+    looked_at = columns(named(posterior))
+    good, _ = mixing.finite_chains(stats, settings, looked_at.values)
+    if not good.any() or mixing.too_short(looked_at) is not None:
+        raise InputError("there are too few draws of finite chains to draw a picture: ergodica diagnose says why")
+    kept = looked_at.only(good)
+    found = effective(kept, float(settings.get("chain_correlation") or 0.0))
+    shown = _shown(kept, found, np.flatnonzero(good))
+    figures = {"trace": trace(shown), "marginals": marginals(shown), "running_mean": running_mean(shown)}
+    if len(shown.columns.names) > 1:
+        figures["pairs"] = pairs(shown)
+    if halved is not None:
+        compared = compare(found, stats, settings, halved, looked_at)
+        figures["bias"] = bias_against_step(compared, _mean_step(stats))
+    return _written(figures, Path(folder))
+
+
+def _written(figures: dict[str, Any], folder: Path) -> list[Path]:
+    paths = {name: folder / f"{name}.png" for name in figures}
+    there = [str(path) for path in paths.values() if path.exists()]
+    if there:
+        raise InputError(f"{there[0]} exists already and is left as it is: give another folder, or remove it first")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, path in paths.items():
+            figures[name].savefig(path, dpi=110)
+    except OSError as error:
+        raise could_not("write", folder, error) from error
+    return list(paths.values())
+
+
+def _shown(kept: Columns, found: Effective, chain_numbers: np.ndarray) -> Shown:
+    order = np.argsort(-np.nan_to_num(found.r_hat, nan=np.inf), kind="stable")[:SHOWN]
+    order = np.sort(order)
+    some = Columns([kept.names[i] for i in order], kept.values[:, :, order], kept.places[order], kept.total)
+    figures = Effective(some.names, *(np.asarray(x)[order] for x in found[1:]))
+    title = "" if kept.total <= SHOWN else f"{len(order)} of {kept.total:,} numbers, those with the largest R-hat"
+    return Shown(some, figures, chain_numbers, title)
+
+
+def _figure(width: float, height: float, title: str) -> Any:
+    from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _spread(count: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(int))
+
+
+def _legend(figure: Any, axis: Any, count: int) -> None:
+    if 1 < count <= len(COLOURS):
+        handles, labels = axis.get_legend_handles_labels()
+        figure.legend(
+            handles[:count], labels[:count], loc="outside lower center", ncols=count, fontsize=8, frameon=False
+        )
+
+
+def trace(shown: Shown) -> Any:
+    """Every draw of every chain, in order."""
+    values = shown.columns.values
+    figure = _figure(8, 1.2 + 1.3 * values.shape[2], shown.title)
+    axes = figure.subplots(values.shape[2], 1, sharex=True, squeeze=False)[:, 0]
+    at = _spread(values.shape[1])
+    for number, axis in enumerate(axes):
+        for chain, label in enumerate(shown.chain_numbers):
+            colour = COLOURS[chain % len(COLOURS)]
+            axis.plot(at, values[chain, at, number], color=colour, lw=0.5, alpha=0.8, label=f"chain {label}")
+        axis.set_ylabel(shown.columns.names[number])
+    axes[-1].set(xlabel="draw", xlim=(0, values.shape[1]))
+    figure.align_ylabels()
+    _legend(figure, axes[0], len(values))
+    return figure
+
+
+def marginals(shown: Shown) -> Any:
+    """Histograms of each chain over that of all draws."""
+    values = shown.columns.values
+    across = min(3, values.shape[2])
+    down = -(-values.shape[2] // across)
+    figure = _figure(1 + 2.9 * across, 0.8 + 2.4 * down, shown.title)
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for number, axis in enumerate(axes[: values.shape[2]]):
+        low, high = np.quantile(values[:, :, number], (0.001, 0.999))
+        edges = np.linspace(low, high, 41) if high > low else 10
+        axis.hist(values[:, :, number].ravel(), edges, density=True, color="0.85")
+        for chain, label in enumerate(shown.chain_numbers):
+            colour = COLOURS[chain % len(COLOURS)]
+            axis.hist(
+                values[chain, :, number], edges, density=True, histtype="step", color=colour, label=f"chain {label}"
+            )
+        axis.set(xlabel=shown.columns.names[number], ylabel="density")
+    for axis in axes[values.shape[2] :]:
+        axis.set_axis_off()
+    _legend(figure, axes[0], len(values))
+    return figure
+
+
+def pairs(shown: Shown) -> Any:
+    """Clouds of two numbers at a time, a colour for each chain, histograms on the diagonal."""
+    count = min(PAIRED, shown.columns.values.shape[2])
+    values, names = shown.columns.values[:, :, :count], shown.columns.names
+    figure = _figure(
+        1.5 + 1.9 * count, 1.5 + 1.8 * count, shown.title and f"{count} of {shown.columns.total:,} numbers"
+    )
+    axes = figure.subplots(count, count, squeeze=False, sharex="col")
+    at = _spread(values.shape[1])[:: max(1, len(values) * min(POINTS, values.shape[1]) // POINTS)]
+    for row, col in np.ndindex(count, count):
+        axis = axes[row, col]
+        if row < col:
+            axis.set_axis_off()
+        elif row == col:
+            axis.hist(values[:, :, col].ravel(), 40, density=True, color="0.75")
+            axis.set_yticks([])
+        else:
+            for chain, label in enumerate(shown.chain_numbers):
+                x, y = values[chain, at, col], values[chain, at, row]
+                axis.plot(x, y, ".", ms=2, alpha=0.5, color=COLOURS[chain % len(COLOURS)], label=f"chain {label}")
+        if row == count - 1:
+            axis.set_xlabel(names[col])
+        if col == 0:
+            axis.set_ylabel("density" if row == 0 else names[row])
+    _legend(figure, axes[1, 0], len(values))
+    return figure
+
+
+def running_mean(shown: Shown) -> Any:
+    """The mean of all draws so far, of each chain's, and two Monte Carlo errors about it, wider where draws are few."""
+    values = shown.columns.values
+    figure = _figure(8, 1.2 + 1.5 * values.shape[2], shown.title)
+    axes = figure.subplots(values.shape[2], 1, sharex=True, squeeze=False)[:, 0]
+    draws = values.shape[1]
+    at = _spread(draws)
+    count = np.arange(1, draws + 1)
+    for number, axis in enumerate(axes):
+        means = np.cumsum(values[:, :, number], axis=1) / count
+        mean = means.mean(axis=0)
+        error = shown.found.mean_error[number] * np.sqrt(draws / count)
+        for chain in range(len(values)):
+            axis.plot(at, means[chain, at], color=COLOURS[chain % len(COLOURS)], lw=0.6, alpha=0.8)
+        axis.fill_between(at, (mean - 2 * error)[at], (mean + 2 * error)[at], color="0.8", label="± 2 errors")
+        axis.plot(at, mean[at], color="black", lw=1.4, label="all chains")
+        reach = 6 * shown.found.mean_error[number] + np.abs(mean[draws // 10 :] - mean[-1]).max()
+        if reach > 0:
+            axis.set_ylim(mean[-1] - 1.5 * reach, mean[-1] + 1.5 * reach)
+        axis.set_ylabel(f"mean of {shown.columns.names[number]}")
+    axes[-1].set(xlabel="draws of each chain", xlim=(0, draws))
+    figure.align_ylabels()
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def bias_against_step(compared: Bias, step: float) -> Any:
+    """Bias of means and sds, in sds, by extrapolation to step zero; bars are two Monte Carlo errors."""
+    size = np.maximum(np.abs(compared.mean_difference), np.abs(compared.sd_difference))
+    order = np.sort(np.argsort(-np.nan_to_num(size), kind="stable")[:SHOWN])
+    title = (
+        f"{len(order)} of {len(size):,} numbers, those that halving the step changes most" if len(size) > SHOWN else ""
+    )
+    figure = _figure(8, 3.8, title)
+    axes = figure.subplots(1, 2, sharex=True)
+    steps = np.linspace(0, step, 50)
+    parts = (
+        ("means", compared.mean_difference, compared.mean_error),
+        ("sds", compared.sd_difference, compared.sd_error),
+    )
+    for axis, (what, difference, error) in zip(axes, parts, strict=True):
+        axis.axhspan(-BIAS, BIAS, color="0.93", label=f"within {BIAS} sd")
+        axis.axhline(0, color=GREY, lw=0.8)
+        for place, i in enumerate(order):
+            colour = COLOURS[place % len(COLOURS)]
+            total = compared.extrapolation * difference[i]
+            axis.plot(steps, total * (steps / step) ** compared.order, color=colour, lw=1)
+            shift = 0.008 * step * (place - len(order) / 2)  # error bars side by side
+            at, share = np.array([step / 2, step]) + shift, np.array([0.5**compared.order, 1])
+            bars = 2 * compared.extrapolation * error[i] * share
+            axis.errorbar(at, total * share, bars, color=colour, fmt="o", ms=4, label=compared.names[i])
+        axis.set(xlabel="step size", ylabel=f"bias of {what}, in sds (order {compared.order})")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
+    return figure
+
+
+def _mean_step(stats: Mapping[str, Any]) -> float:
+    return float(np.mean(stats["step_size"])) if "step_size" in stats else 1.0

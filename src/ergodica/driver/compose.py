@@ -1,0 +1,219 @@
+"""The parts of a run put together from what was asked for: chains at their start, or where a checkpoint left them."""
+
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica import tree
+from ergodica.driver.batches import Batches, Handed, batches_for
+from ergodica.driver.checkpoint import Checkpoint, Saved, begun_anew, check_same, part_folder, read_checkpoint
+from ergodica.driver.chunk import chunk_length
+from ergodica.driver.engine import Engine
+from ergodica.driver.external import ExternalEngine
+from ergodica.driver.feed import Feed, feed_length
+from ergodica.driver.fingerprint import batch_like, data_digest, numbers_of, step_digest, versions
+from ergodica.driver.keys import Purpose, step_keys
+from ergodica.driver.loop import Course
+from ergodica.driver.pace import Pace
+from ergodica.driver.reference import References
+from ergodica.driver.request import Request
+from ergodica.driver.schedules import StepSizes
+from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
+from ergodica.errors import InputError
+from ergodica.integrators import Kernel, State
+
+
+@dataclass
+class Composed:
+    """A run, ready to go."""
+
+    engine: Any
+    store: Store
+    course: Course
+    pace: Pace
+    checkpoint: Checkpoint | None
+    settings: dict[str, Any]
+    is_new: bool
+
+
+def compose(request: Request) -> Composed:
+    """Everything checked, nothing compiled yet but what looks at the start."""
+    request.check()
+    saved = None if request.out is None else _saved(request)
+    kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
+    states = [_start(kernel, request, chain) for chain in range(request.chains)]
+    sizes = StepSizes(request.step_size, request.total)
+    kept = Kept(request.warmup, request.thin, request.total)
+    shape = _shape(request, states[0].phase.position)
+    is_external = not request.target.has_potential
+    is_paired = request.batch_size is not None and kernel.recipe.reads_potential(states[0].phase)
+    request.check_batches(kernel, is_paired)
+    length = chunk_length(states[0].phase.position)
+    # asked for before the search for a mode, which may take a while
+    store = in_memory(shape, kept.draws) if request.out is None else None
+    common: dict[str, Any] = {
+        "seed": request.seed, "sizes": sizes, "kept": kept, "temperature": request.temperature, "keep": request.keep
+    }  # fmt: skip
+    if is_external:
+        if request.share_batches or request.estimator is not None:
+            raise InputError("share_batches and estimator are for targets with data (eg.Posterior): leave them out")
+        engine: Any = ExternalEngine(kernel, states, **common)
+        pace = Pace(length, request.total)
+    else:
+        engine = _compiled(request, kernel, states, common, length, is_paired, saved is not None)
+        pace = Pace(engine.length, request.total, engine.references.refresh)
+    settings = request.described(kernel) | {
+        "versions": versions(), "started": datetime.now(UTC).isoformat(timespec="seconds")
+    }  # fmt: skip
+    course = Course(request.total)
+    if request.out is None:
+        assert store is not None
+        return Composed(engine, store, course, pace, None, settings, True)
+    identity = _identity(request, kernel, engine, settings, states[0], is_paired, sizes, saved)
+    return _on_disk(request, engine, course, pace, settings, identity, shape, kept, saved)
+
+
+def _start(kernel: Kernel, request: Request, chain: int) -> State:
+    """A chain's first state; a function of the key gives each chain a start of its own."""
+    zero = jnp.zeros((1,), jnp.int32)
+    position = kernel.target.init if request.init is None else request.init
+    if callable(position):
+        position = position(step_keys(request.seed, chain, zero, Purpose.START)[0])
+    if position is None:
+        raise InputError("no start: give sample(..., init=position), or the target an `init`")
+    return kernel.init(position, step_keys(request.seed, chain, zero, Purpose.INIT)[0], request.temperature)
+
+
+def _shape(request: Request, position: PyTree) -> Shape:
+    dtype = np.dtype(tree.common_dtype(position))
+    if request.keep == "moments":
+        return Shape(None, request.chains, dtype)
+    if not callable(request.keep):
+        return Shape(jax.eval_shape(lambda q: q, position), request.chains, dtype)
+    one = jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, request.keep(q)), position)  # type: ignore[operator]
+    if not jax.tree.leaves(one):
+        raise InputError("the function given as keep returned no arrays: expected what is to be kept of a position")
+    return Shape(one, request.chains, dtype)
+
+
+def _compiled(
+    request: Request, kernel: Kernel, states: list[State], common: dict[str, Any], length: int, is_paired: bool,
+    is_resumed: bool,
+) -> Engine:  # fmt: skip
+    references = References(request.estimator, request.target)
+    positions = [state.phase.position for state in states]
+    own = references.blank(positions) if is_resumed else references.begin(positions)
+    kernel = references.kernel(kernel, own)
+    batches, feed = None, None
+    if request.batch_size is not None:
+        batches, feed = _batches(request, kernel, is_paired)
+        kernel = eqx.tree_at(lambda k: k.target, kernel, kernel.target.without_data())
+        if feed is not None:
+            length = min(length, feed_length(request.target, request.batch_size, feed.chains))
+    else:
+        kernel = _holding_rows(kernel)
+    return Engine(
+        kernel, batches, states, **common, length=length, is_shared=request.share_batches, feed=feed,
+        references=references, own=own,
+    )  # fmt: skip
+
+
+def _batches(request: Request, kernel: Kernel, is_paired: bool) -> tuple[Batches, Feed | None]:
+    size = request.batch_size
+    assert size is not None
+    is_compensated = kernel.gradient_noise is not None or kernel.recipe.gradient_noise is not None
+    source = getattr(request.target, "source", None)
+    if source is None:
+        return batches_for(request.target, size, is_paired, is_compensated, request.seed, request.batches), None
+    if is_compensated:
+        raise InputError(
+            "data on disk are read in epochs, whose gradients are not independent from step to step, and subtracting "
+            "their noise would be wrong: use gradient_noise=None, or target.loaded() if the data fit in memory"
+        )
+    from ergodica.data.stream import open_stream
+
+    feed = Feed(open_stream(source, size, request.seed, is_paired), 1 if request.share_batches else request.chains)
+    return Handed(size, is_paired), feed
+
+
+def _holding_rows(kernel: Kernel) -> Kernel:
+    """Without batches the compiled step holds all rows, as an argument."""
+    if getattr(kernel.target, "data", None) is None:
+        return kernel
+    if getattr(kernel.target, "source", None) is not None:
+        raise InputError(
+            "the data of this target stay on disk, so a compiled step cannot go through all of them: give batch_size, "
+            "or target.loaded() if they fit in memory"
+        )
+    return eqx.tree_at(lambda k: k.target.data, kernel, jax.tree.map(jnp.asarray, kernel.target.data))
+
+
+def _saved(request: Request) -> Saved | None:
+    """The checkpoint to go on from; refuses to write over anything."""
+    from ergodica.output.files import check_free
+
+    assert request.out is not None
+    folder = part_folder(request.out)
+    check_free(request.out)
+    if not folder.exists():
+        return None
+    if not request.resume:
+        raise InputError(
+            f"{folder} holds an unfinished run: go on with it (resume=True, --resume), remove it, or give another `out`"
+        )
+    found = read_checkpoint(folder)
+    if found is None:
+        begun_anew(folder)
+    return found
+
+
+def _identity(
+    request: Request, kernel: Kernel, engine: Any, settings: dict[str, Any], state: State, is_paired: bool,
+    sizes: StepSizes, saved: Saved | None,
+) -> dict[str, Any]:  # fmt: skip
+    """What must be the same for a run to go on; the steps' sizes up to where it is."""
+    free = ("steps", "step_size", "started", "recipe")
+    same = {name: value for name, value in settings.items() if name not in free}
+    batch = batch_like(request.target, request.batch_size, is_paired)
+    same["recipe"] = numbers_of((kernel.recipe, kernel.integrator, kernel.gradient_noise))
+    same["model"] = step_digest(engine.kernel, state, batch, request.keep)
+    same["data"] = data_digest(request.target)
+    same["step_size"] = sizes.digest(0 if saved is None else int(saved.manifest["course"]["step"]))
+    return same
+
+
+def _on_disk(
+    request: Request, engine: Any, course: Course, pace: Pace, settings: dict[str, Any], identity: dict[str, Any],
+    shape: Shape, kept: Kept, saved: Saved | None,
+) -> Composed:  # fmt: skip
+    assert request.out is not None
+    folder = part_folder(request.out)
+    if saved is not None:
+        done = int(saved.manifest["course"]["step"])
+        if done > request.total:
+            raise InputError(f"{folder} is at step {done:,} already, beyond the {request.total:,} asked for")
+        check_same(saved, identity, folder)
+        like, _ = engine.saved()
+        engine.restore(saved.into(like, folder), saved.manifest["cursor"])
+        course = Course.from_dict(saved.manifest["course"], request.total)
+        settings["started"] = saved.manifest["settings"]["started"]
+    is_new = not folder.exists()
+    try:
+        store = on_disk(shape, folder)
+        for column in (*store.leaves, *store.stats.values()):
+            column.truncate(0 if saved is None else saved.draws)
+        checkpoint = Checkpoint(request.out, store, identity, settings, kept.before)
+        if saved is None:
+            checkpoint.save_if_due(engine, course, is_urgent=True)
+    except InputError:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Composed(engine, store, course, pace, checkpoint, settings, saved is None)

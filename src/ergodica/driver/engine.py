@@ -1,0 +1,165 @@
+"""Chains over compiled chunks: one call for each chain on a thread per core, or for a group on the same batches."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.driver.batches import Batches, places_ahead
+from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, with_reference
+from ergodica.driver.feed import Feed, of_chain
+from ergodica.driver.keys import chunk_keys
+from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments_yet, summed
+from ergodica.driver.reference import References
+from ergodica.driver.schedules import StepSizes
+from ergodica.driver.store import Kept
+from ergodica.integrators import Kernel, State
+
+
+class Engine:
+    """The chains of a run and how they go on; between two calls of `advance` it can be saved."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        batches: Batches | None,
+        states: list[State],
+        *,
+        seed: int,
+        sizes: StepSizes,
+        kept: Kept,
+        temperature: float,
+        keep: str | Callable,
+        length: int,
+        is_shared: bool,
+        feed: Feed | None,
+        references: References,
+        own: list[PyTree],
+    ):
+        self.kernel, self.batches, self.keep = kernel, batches, keep
+        self.seed, self.sizes, self.kept, self.length = seed, sizes, kept, length
+        self.temperature = jnp.asarray(temperature, float)
+        self.feed, self.references = feed, references
+        position = states[0].phase.position
+        start = no_moments(position) if keep == "moments" else None
+        alive = jnp.ones((), bool)
+        self.chains = [Chain(state, alive, start, reference) for state, reference in zip(states, own, strict=True)]
+        self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
+        workers = min(len(states), os.cpu_count() or 1)
+        self.groups = np.array_split(np.arange(len(states)), workers) if is_shared else None
+        self._threads = ThreadPoolExecutor(max_workers=workers)
+
+    def close(self) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        if self.feed is not None:
+            self.feed.close()
+
+    def is_alive(self, chain: int) -> bool:
+        return bool(self.chains[chain].is_alive)
+
+    def advance(self, first: int, count: int, following: int) -> list[Visit | None]:
+        """Steps first, ..., first + count - 1 of every chain; None of one that is frozen. `following`: how many come
+        after them, to be read ahead."""
+        if self.references.is_due(first):
+            self._renew_references()
+        handed = None if self.feed is None else self.feed.take(count, following)
+        if self.groups is None:
+            living = [i for i in range(len(self.chains)) if self.is_alive(i)]
+            jobs = {i: self._threads.submit(self._advance_one, i, first, count, handed) for i in living}
+            visits = [jobs[i].result() if i in jobs else None for i in range(len(self.chains))]
+        else:
+            groups = [self._threads.submit(self._advance_group, g, first, count, handed) for g in self.groups]
+            visits = [visit for job in groups for visit in job.result()]
+        if self.totals is not None and ((first + count) % self.length == 0 or first + count == self.kept.total):
+            self._merge_moments(is_last=first + count == self.kept.total)
+        return visits
+
+    def _span(self, number: Any, first: int, count: int, handed: PyTree) -> Span:
+        steps = jnp.asarray(np.arange(first, first + self.length), jnp.int32)
+        keys = chunk_keys(jnp.asarray(self.seed), jnp.asarray(number), steps)
+        places = None
+        if self.batches is not None:
+            # a group has the batches of chain 0, as in a run where each has its own
+            chain = int(np.min(number)) if self.groups is None else 0
+            if handed is not None:
+                handed = of_chain(handed, chain, self.length)
+            else:
+                handed = self.batches.on_host(self.seed, chain, first, self.length)
+            own = keys if self.groups is None else chunk_keys(jnp.asarray(self.seed), jnp.asarray(0), steps)
+            places = places_ahead(self.batches, own, handed)
+        padded = np.empty(self.length)
+        padded[:count] = self.sizes.between(first, first + count)
+        padded[count:] = padded[count - 1]
+        kept = np.full(self.length // self.kept.thin + 1, self.length)
+        here = self.kept.between(first, first + count) - first
+        kept[: len(here)] = here
+        made, places_kept = jnp.asarray(count, jnp.int32), jnp.asarray(kept, jnp.int32)
+        return Span(keys, places, steps, jnp.asarray(padded, float), made, places_kept, self.temperature)
+
+    def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> Visit:
+        span = self._span(chain, first, count, handed)
+        self.chains[chain], visit = run_chunk(self.kernel, self.batches, self.keep, self.chains[chain], span)
+        return self._trimmed(visit, first, count)
+
+    def _advance_group(self, group: np.ndarray, first: int, count: int, handed: PyTree) -> list[Visit | None]:
+        chains = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(self.chains[i] for i in group))
+        was_alive = [self.is_alive(i) for i in group]
+        span = self._span(group, first, count, handed)
+        chains, visit = run_chunk(self.kernel, self.batches, self.keep, chains, span)
+        visits: list[Visit | None] = []
+        for place, i in enumerate(group):
+            self.chains[i] = jax.tree.map(lambda leaf, p=place: leaf[p], chains)
+            one = jax.tree.map(lambda leaf, p=place: np.asarray(leaf)[:, p], visit)
+            visits.append(self._trimmed(one, first, count) if was_alive[place] else None)
+        return visits
+
+    def _trimmed(self, visit: Visit, first: int, count: int) -> Visit:
+        n = self.kept.before(first + count) - self.kept.before(first)
+        kept, every = (
+            jax.tree.map(lambda leaf, m=m: np.asarray(leaf)[:m], part)
+            for part, m in ((visit[:4], n), (visit[4:], count))
+        )
+        return Visit(*kept, *every)
+
+    def _merge_moments(self, is_last: bool) -> None:
+        assert self.totals is not None
+        for i, chain in enumerate(self.chains):
+            assert chain.moments is not None
+            if is_last or int(chain.moments.number) + self.length > MERGED_AFTER:
+                self.totals[i] = merged(self.totals[i], chain.moments)
+                self.chains[i] = chain._replace(moments=no_moments(chain.state.phase.position))
+
+    def _renew_references(self) -> None:
+        for i, chain in enumerate(self.chains):
+            if self.is_alive(i):
+                self.chains[i] = chain._replace(reference=self.references.at(chain.state.phase.position))
+
+    def frozen_draw(self, chain: int) -> PyTree:
+        """What a frozen chain adds at every step that is kept."""
+        position = self.chains[chain].state.phase.position
+        return self.keep(position) if callable(self.keep) else position
+
+    def saved(self) -> tuple[PyTree, Any]:
+        """All that a checkpoint must hold: arrays, and the cursor of the data."""
+        cursor = None if self.feed is None else self.feed.cursor
+        return (self.chains, self.totals, self.references.shared), cursor
+
+    def restore(self, saved: PyTree, cursor: Any) -> None:
+        chains, self.totals, shared = saved
+        self.chains = jax.tree.map(jnp.asarray, chains)
+        if shared is not None:
+            self.references.shared = jax.tree.map(jnp.asarray, shared)
+            self.kernel = with_reference(self.kernel, self.references.shared)
+        if self.feed is not None:
+            self.feed.seek(cursor)
+
+    def moments(self) -> Any:
+        """Count, mean and variance of each chain, leaves (chain, ...); None where draws are kept."""
+        if self.totals is None:
+            return None
+        return summed([merged(total, chain.moments) for total, chain in zip(self.totals, self.chains, strict=True)])  # type: ignore[arg-type]

@@ -1,0 +1,90 @@
+"""What a run was made of, in a form that can be compared after months: numbers, compiled step, data, versions."""
+
+import hashlib
+import platform
+import re
+from importlib import metadata
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.integrators import Kernel, State
+from ergodica.phase import BatchPair
+
+ROWS = 1_000  # of the data that are looked at
+
+
+def versions() -> dict[str, str]:
+    names = ("ergodica", "jax", "jaxlib", "numpy", "equinox")
+    return {name: metadata.version(name) for name in names} | {"python": platform.python_version()}
+
+
+def numbers_of(thing: Any) -> str:
+    """A digest of every array and number in a module."""
+    leaves = [leaf for leaf in jax.tree.leaves(thing) if eqx.is_array_like(leaf)]
+    return _digest(*(np.asarray(leaf) for leaf in leaves))
+
+
+def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
+    """A digest of the step as JAX sees it, with the constants that the user's functions close over.
+
+    Of a target whose gradient comes from outside only the recipe can be looked at.
+    """
+    texts, constants = "", []
+    if kernel.target.has_potential:
+        key, number = jax.random.key(0, impl="threefry2x32"), jnp.ones((), float)
+        texts, constants = _trace(_step, kernel, state, key, number, batch)
+    if callable(keep):
+        more, others = _trace(keep, state.phase.position)
+        texts, constants = texts + more, constants + others
+    return _digest(texts, *constants)
+
+
+def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) -> Any:
+    return kernel.step(state, key, number, batch, number)
+
+
+def _trace(function: Any, *arguments: Any) -> tuple[str, list[np.ndarray]]:
+    closed, _, _ = eqx.filter_make_jaxpr(function)(*arguments)
+    # addresses of functions differ between processes
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(closed.jaxpr))
+    return text, [np.asarray(constant) for constant in closed.consts]
+
+
+def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
+    """The shapes of a batch; None where every step uses all data."""
+    if batch_size is None:
+        return None
+    source = getattr(target, "source", None)
+    rows = target.data if source is None else source.example()
+    length = batch_size // 2 if is_paired else batch_size
+
+    def like(leaf: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((length, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))
+
+    one = jax.tree.map(like, rows)
+    return BatchPair(one, one) if is_paired else one
+
+
+def data_digest(target: Any) -> str | None:
+    """Of the number of rows, their shapes and dtypes, and an even spread of them."""
+    if getattr(target, "data", None) is None:
+        return None
+    index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS)).astype(int))
+    rows = jax.tree.leaves(target.rows(index))
+    return _digest(str(target.size), *(np.asarray(leaf) for leaf in rows))
+
+
+def _digest(*parts: str | np.ndarray) -> str:
+    hashed = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            hashed.update(f"{part.dtype}{part.shape}".encode())
+            hashed.update(np.ascontiguousarray(part).tobytes())
+        else:
+            hashed.update(part.encode())
+    return hashed.hexdigest()[:32]

@@ -1,0 +1,148 @@
+"""The loop over chunks: what happens between two of them, for chains in JAX and for gradients from outside."""
+
+import sys
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.driver.checkpoint import Checkpoint
+from ergodica.driver.chunk import Visit
+from ergodica.driver.finite import Frozen, newly_frozen
+from ergodica.driver.interrupts import NAMES, noted_interrupts
+from ergodica.driver.pace import Pace, now
+from ergodica.driver.progress import progress_bar
+from ergodica.driver.schedules import StepSizes
+from ergodica.driver.store import Kept, Store
+from ergodica.errors import InputError
+from ergodica.integrators import Kernel
+
+
+class Chains(Protocol):
+    """What the loop asks of the chains."""
+
+    kernel: Kernel
+    sizes: StepSizes
+    kept: Kept
+
+    def advance(self, first: int, count: int, following: int) -> list[Visit | None]: ...
+    def frozen_draw(self, chain: int) -> PyTree: ...
+    def saved(self) -> tuple[PyTree, Any]: ...
+
+
+@dataclass
+class Course:
+    """How far a run is, and what it has met."""
+
+    total: int
+    step: int = 0
+    seconds: float = 0.0
+    frozen: list[Frozen] = field(default_factory=list)
+    steps_cut: int = 0
+    directions_cut: int = 0
+    steps_seen: int = 0
+    largest_step: float = np.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"frozen": [list(one) for one in self.frozen]}
+
+    @classmethod
+    def from_dict(cls, words: dict[str, Any], total: int) -> "Course":
+        return cls(**words | {"frozen": [Frozen(*one) for one in words["frozen"]], "total": total})
+
+
+def follow(
+    chains: Chains, store: Store, course: Course, pace: Pace, checkpoint: Checkpoint | None, progress: bool
+) -> None:
+    """Every chain to its last step; what is kept goes to the store as it comes."""
+    total = course.total
+    with noted_interrupts(checkpoint is not None) as interrupts, progress_bar(total, progress, course.step) as tell:
+        count = pace.count(course.step) if course.step < total else 0
+        while course.step < total:
+            first, begin = course.step, now()
+            following = pace.count(first + count) if first + count < total else 0
+            visits = chains.advance(first, count, following)
+            taken = now() - begin
+            pace.made(count, taken)
+            _note(chains, course, visits, first, count)
+            try:
+                temperature = _keep(chains, store, visits, first, count)
+            except InputError as error:  # a full disk: what is there stays
+                raise InputError(f"{error}; {checkpoint.how_to_resume()}" if checkpoint else str(error)) from error
+            course.step, course.seconds, count = first + count, course.seconds + taken, following
+            tell(course.step, temperature, len(course.frozen))
+            if checkpoint is not None:
+                checkpoint.save_if_due(chains, course, is_urgent=interrupts.received is not None)
+                if interrupts.received is not None and course.step < total:
+                    print(
+                        f"{NAMES[interrupts.received]}: stopped at step {course.step:,} of {total:,}; "  # type: ignore[index]
+                        f"{checkpoint.how_to_resume()}",
+                        file=sys.stderr,
+                    )
+                    interrupts.stop(interrupts.received)
+
+
+def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int, count: int) -> None:
+    sizes = chains.sizes.between(first, first + count)
+    course.frozen += newly_frozen(chains.kernel, visits, first, sizes, course.frozen)
+    seen = [visit for visit in visits if visit is not None]
+    course.steps_seen += count * len(visits)
+    for visit in seen:
+        cut = np.count_nonzero(visit.cuts)
+        if cut:
+            course.steps_cut += int(cut)
+            course.directions_cut += int(visit.cuts.sum())
+            course.largest_step = min(
+                course.largest_step, float(visit.largest_step[visit.is_alive].min(initial=np.inf))
+            )
+
+
+def _keep(chains: Chains, store: Store, visits: list[Visit | None], first: int, count: int) -> float:
+    """Hand the kept steps to the store; their mean kinetic temperature."""
+    places = chains.kept.between(first, first + count) - first
+    if len(places) == 0:
+        return np.nan
+    sizes = chains.sizes.between(first, first + count)[places]
+    rows, draws = [], []
+    for chain, visit in enumerate(visits):
+        rows.append(_statistics(visit, places, sizes))
+        if visit is not None:
+            draws.append(visit.draws)
+        elif store.leaves:
+            one = chains.frozen_draw(chain)
+            draws.append(jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], len(places), axis=0), one))
+    store.add(draws if store.leaves else [], {name: np.stack([row[name] for row in rows]) for name in rows[0]})
+    temperatures = [row["kinetic_temperature"] for row in rows]
+    known = np.concatenate(temperatures)
+    return float(np.nanmean(known)) if np.isfinite(known).any() else np.nan
+
+
+def _statistics(visit: Visit | None, places: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """Of one chain's kept steps; NaN from the step on that would have left the finite numbers."""
+    if visit is None:
+        nothing = np.full(len(places), np.nan)
+        met = {"potential": nothing, "gradient_norm": nothing, "kinetic_temperature": nothing}
+        frozen = np.ones(len(places), bool)
+        return {"step_size": sizes, **met, "diverging": frozen, "accepted": ~frozen}
+    alive = visit.is_alive[places]
+    met = {
+        "potential": visit.potential[places],
+        "gradient_norm": visit.gradient_norm,
+        "kinetic_temperature": visit.kinetic_temperature,
+    }
+    met = {name: np.where(alive, values, np.nan) for name, values in met.items()}
+    return {"step_size": sizes, **met, "diverging": ~alive, "accepted": visit.accepted & alive}
+
+
+def warn_of_cuts(course: Course, largest: float) -> None:
+    """Where compensating for gradient noise cut the injected noise, say so once, with the step that would not."""
+    if course.steps_cut:
+        warnings.warn(
+            f"gradient noise exceeded the noise to inject in {course.steps_cut} of {course.steps_seen} steps "
+            f"({course.directions_cut} directions cut at zero): the law is too wide there. The largest admissible step "
+            f"was {course.largest_step:.3g}, the run used up to {largest:.3g}",
+            stacklevel=3,
+        )

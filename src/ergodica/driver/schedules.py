@@ -1,0 +1,123 @@
+"""Step sizes: schedules of the step's number, and the numbers that a run takes from one, block by block."""
+
+import hashlib
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ergodica import structure
+from ergodica.errors import InputError
+
+BLOCK = 2**16  # steps whose sizes are computed at a time
+
+
+class Polynomial(eqx.Module):
+    """a (1 + t/b)^-c."""
+
+    a: Array
+    b: Array
+    c: Array
+
+    def __call__(self, step: Any) -> Array:
+        return self.a * (1 + jnp.asarray(step, self.a.dtype) / self.b) ** -self.c
+
+
+class Cyclical(eqx.Module):
+    """From `largest` down to `smallest` along half a cosine, in every period."""
+
+    largest: Array
+    smallest: Array
+    period: int = eqx.field(static=True)
+
+    def __call__(self, step: Any) -> Array:
+        share = jnp.asarray(step % self.period, self.largest.dtype) / self.period
+        return self.smallest + (self.largest - self.smallest) * (1 + jnp.cos(jnp.pi * share)) / 2
+
+
+def polynomial(a: float, b: float, c: float) -> Polynomial:
+    """Decreasing step sizes a (1 + t/b)^-c at step t (Welling and Teh, 2011: c in (0.5, 1]).
+
+    Example:
+        >>> import ergodica as eg
+        >>> round(float(eg.polynomial(0.1, 10, 1)(10)), 6)
+        0.05
+    """
+    for name, value in (("a", a), ("b", b)):
+        if not (np.isfinite(value) and value > 0):
+            raise InputError(f"eg.polynomial: {name} must be a positive number, got {value!r}")
+    if not (np.isfinite(c) and c >= 0):
+        raise InputError(f"eg.polynomial: c must be at least 0, the sizes decrease as t^-c, got {c!r}")
+    return Polynomial(*(jnp.asarray(x, float) for x in (a, b, c)))
+
+
+def cyclical(largest: float, period: int, smallest: float | None = None) -> Cyclical:
+    """Step sizes that begin anew every `period` steps: long ones to find another mode, short ones to sample it
+    (Zhang et al., 2020). `smallest` defaults to a hundredth of `largest`.
+
+    Example:
+        >>> import ergodica as eg
+        >>> float(eg.cyclical(0.5, period=100)(200))
+        0.5
+    """
+    smallest = largest / 100 if smallest is None else smallest
+    if not (np.isfinite(largest) and 0 < smallest <= largest):
+        raise InputError(f"eg.cyclical needs 0 < smallest <= largest, got {smallest!r} and {largest!r}")
+    if isinstance(period, bool) or not isinstance(period, int | np.integer) or period < 2:
+        raise InputError(f"eg.cyclical: period must be a whole number of at least 2 steps, got {period!r}")
+    return Cyclical(jnp.asarray(largest, float), jnp.asarray(smallest, float), int(period))
+
+
+class StepSizes:
+    """The size of every step, in float64; computed in blocks that begin at fixed steps, so that a run that is resumed
+    or made longer sees the same bits."""
+
+    def __init__(self, step_size: Any, total: int):
+        self.given = step_size
+        self.total = total
+        self._block: tuple[int, np.ndarray] | None = None
+        if not callable(step_size):
+            structure.check_step_size(step_size)
+            return
+        self.between(0, min(total, BLOCK))
+        self.between(total - 1, total)
+
+    def between(self, first: int, stop: int) -> np.ndarray:
+        """Those of steps first, ..., stop - 1."""
+        if not callable(self.given):
+            return np.broadcast_to(np.float64(self.given), (stop - first,))
+        numbers = np.arange(first // BLOCK, (stop - 1) // BLOCK + 1)
+        sizes = np.concatenate([self._of_block(int(number)) for number in numbers])
+        sizes = sizes[first - numbers[0] * BLOCK :][: stop - first]
+        if not (np.all(np.isfinite(sizes)) and np.all(sizes > 0)):
+            at = int(np.argmin(np.isfinite(sizes) & (sizes > 0)))
+            raise InputError(
+                f"the step size must be positive, but the schedule gives {sizes[at]:g} at step {first + at}"
+            )
+        return sizes
+
+    def _of_block(self, number: int) -> np.ndarray:
+        if self._block is None or self._block[0] != number:
+            # a schedule may know no steps beyond the last one: a table, say
+            steps = np.minimum(np.arange(number * BLOCK, (number + 1) * BLOCK), self.total - 1)
+            self._block = (number, _evaluated(self.given, steps))
+        return self._block[1]
+
+    def digest(self, stop: int) -> str:
+        """Of the sizes before step `stop`: equal for equal prefixes."""
+        if not callable(self.given):
+            return repr(float(self.given))
+        hashed = hashlib.sha256()
+        for first in range(0, stop, BLOCK):
+            hashed.update(self.between(first, min(first + BLOCK, stop)).tobytes())
+        return hashed.hexdigest()
+
+
+def _evaluated(schedule: Any, steps: np.ndarray) -> np.ndarray:
+    try:
+        return np.asarray(jax.vmap(schedule)(jnp.asarray(steps)), float)
+    except (TypeError, ValueError):  # a schedule of plain Python numbers
+        return np.array([schedule(int(t)) for t in steps], float)

@@ -1,0 +1,156 @@
+"""What is kept of a run: draws and statistics, in memory or in files that grow as they come."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.errors import InputError
+
+SHARE = 0.6  # of the memory available that draws may take
+STATS = {  # by name, with its dtype; None: that of the position
+    "step_size": np.float64,
+    "potential": None,
+    "gradient_norm": None,
+    "kinetic_temperature": None,
+    "diverging": np.bool_,
+    "accepted": np.bool_,
+}
+
+
+class Kept(NamedTuple):
+    """Which steps are kept: every `thin`-th after the warm-up."""
+
+    warmup: int
+    thin: int
+    total: int
+
+    @property
+    def draws(self) -> int:
+        return (self.total - self.warmup) // self.thin
+
+    def before(self, step: int) -> int:
+        """How many of the steps before `step` are kept."""
+        return max(0, step - self.warmup) // self.thin
+
+    def between(self, first: int, stop: int) -> np.ndarray:
+        """The numbers of those kept among first, ..., stop - 1."""
+        return self.warmup + self.thin * (1 + np.arange(self.before(first), self.before(stop))) - 1
+
+
+class Shape(NamedTuple):
+    """What one draw of one chain is."""
+
+    one: PyTree  # of ShapeDtypeStructs; None where only moments are kept
+    chains: int
+    dtype: np.dtype  # of statistics that are computed with the position
+
+    def bytes(self) -> int:
+        """Of one draw of all chains with its statistics."""
+        draws = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.one))
+        return self.chains * (draws + sum(np.dtype(kind or self.dtype).itemsize for kind in STATS.values()))
+
+    def stats(self) -> dict[str, np.dtype]:
+        return {name: np.dtype(kind or self.dtype) for name, kind in STATS.items()}
+
+
+class Column:
+    """One array of all draws, (chain, draw, ...), in memory; it takes blocks (draw, chain, ...)."""
+
+    def __init__(self, count: int, chains: int, shape: tuple[int, ...], dtype: Any):
+        self.array = np.empty((chains, count, *shape), dtype)
+        self.count = 0
+
+    def append(self, block: np.ndarray) -> None:
+        self.array[:, self.count : self.count + len(block)] = np.swapaxes(block, 0, 1)
+        self.count += len(block)
+
+    def drawn(self) -> np.ndarray:
+        return self.array[:, : self.count]
+
+
+class Store:
+    """The columns of a run. Blocks are added in step order, one draw of all chains at a time."""
+
+    def __init__(self, shape: Shape, leaves: Sequence[Any], stats: dict[str, Any]):
+        self.shape = shape
+        self.leaves = list(leaves)
+        self.stats = stats
+
+    def add(self, draws: list[PyTree], stats: dict[str, np.ndarray]) -> None:
+        """`draws`: of each chain, leaves (draw, ...); `stats`: arrays (chain, draw)."""
+        for column, *parts in zip(self.leaves, *(jax.tree.leaves(tree) for tree in draws), strict=True):
+            column.append(np.stack(parts, axis=1))
+        for name, column in self.stats.items():
+            column.append(np.ascontiguousarray(stats[name].T, column_dtype(column)))
+
+    def posterior(self) -> PyTree:
+        if self.shape.one is None:
+            return None
+        structure = jax.tree.structure(self.shape.one)
+        return jax.tree.unflatten(structure, [drawn(column) for column in self.leaves])
+
+    def statistics(self) -> dict[str, np.ndarray]:
+        return {name: drawn(column) for name, column in self.stats.items()}
+
+
+def column_dtype(column: Any) -> np.dtype:
+    return column.array.dtype if isinstance(column, Column) else column.dtype
+
+
+def drawn(column: Any) -> np.ndarray:
+    """All draws, (chain, draw, ...); those on disk memory-mapped."""
+    return column.drawn() if isinstance(column, Column) else np.swapaxes(column.read(), 0, 1)
+
+
+def in_memory(shape: Shape, count: int) -> Store:
+    """Columns for `count` draws; refused where they would not fit."""
+    needed, available = shape.bytes() * count, available_memory()
+    if needed > SHARE * available:
+        raise InputError(
+            f"the draws need {readable(needed)} of memory and {readable(available)} are available: keep fewer "
+            "(thin=), a function of the position (keep=function), only mean and variance (keep='moments'), or write "
+            "them to disk as they come (out='run.nc')"
+        )
+    leaves = [Column(count, shape.chains, leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shape.one)]
+    stats = {name: Column(count, shape.chains, (), kind) for name, kind in shape.stats().items()}
+    return Store(shape, leaves, stats)
+
+
+def on_disk(shape: Shape, folder: Path) -> Store:
+    """Files in `folder`, begun or gone on with."""
+    from ergodica.output.blocks import BlockFile
+    from ergodica.output.names import named
+
+    def opened(group: str, name: str, dtype: Any, one: tuple[int, ...]) -> Any:
+        return BlockFile.open(folder, f"{group}.{name}", dtype, (shape.chains, *one))
+
+    one = {} if shape.one is None else named(shape.one)
+    leaves = [opened("posterior", name, leaf.dtype, leaf.shape) for name, leaf in one.items()]
+    stats = {name: opened("sample_stats", name, kind, ()) for name, kind in shape.stats().items()}
+    return Store(shape, leaves, stats)
+
+
+def available_memory() -> int:
+    """Bytes that can be taken without swapping."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def readable(size: float) -> str:
+    """Bytes as people say them: 3.2 GB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.4g} TB"

@@ -1,0 +1,246 @@
+"""A mode of a target, and the Laplace approximation there: where control variates are centred, and how to scale.
+
+L-BFGS (optax) in coordinates whitened by the matrix of second derivatives, first on some rows of the data, then on all.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ergodica.compiling import sound_filter_jit
+from ergodica.errors import InputError
+from ergodica.gradients.descent import Evaluate, Place, descend
+from ergodica.targets.domain import contains
+from ergodica.targets.whole import evaluate_all, hessian_all
+from ergodica.tree import Layout
+
+LARGEST_DENSE = 2_000  # numbers of a position whose matrix of second derivatives is held
+FIRST_ROWS = 20_000
+ROUND = 60  # iterations before the coordinates are whitened anew
+LEAST_CURVATURE = 1e-9  # of the largest
+LEAST_FALL = 1e-4  # of the largest: a more negative curvature is no rounding
+
+
+class Mode(NamedTuple):
+    """Where `find_mode` stopped."""
+
+    position: PyTree
+    potential: Array
+    gradient_norm: float
+    evaluations: int
+    """Of the potential and its gradient from all data."""
+    distance: float
+    """To the mode, in standard deviations of the Gaussian with the curvature H there: sqrt(g·H^-1 g / d)."""
+    is_converged: bool
+
+    def covariance(self, target: Any) -> np.ndarray:
+        """The inverse of the second derivatives from all data (Laplace): (d, d), in the order of `ravel_pytree`."""
+        d = Layout.of(self.position).size
+        if d > LARGEST_DENSE:
+            raise InputError(f"the position has {d} numbers: a covariance is held for at most {LARGEST_DENSE}")
+        hessian = hessian_all(target, self.position)
+        values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+        if not (np.isfinite(values).all() and values[0] > 0):
+            raise InputError(
+                f"the smallest curvature of the potential at the mode is {values[0]:.3g}, so it is no strict minimum "
+                "and Laplace's covariance does not exist: a flat or unidentified direction needs a prior"
+            )
+        return (vectors / values) @ vectors.T
+
+
+def find_mode(
+    target: Any,
+    init: PyTree = None,
+    batch_size: int | None = None,
+    *,
+    tolerance: float = 0.01,
+    evaluations: int = 500,
+    seed: int = 0,
+) -> Mode:
+    """A minimum of the potential near `init`.
+
+    Args:
+        target: an eg.Density or eg.Posterior; with data on disk each evaluation is one pass over them.
+        init: where to begin; None: `target.init`.
+        batch_size: how many rows, chosen once, the search begins with where there are more than twice as many (20,000).
+        tolerance: the distance to the mode at which to stop, in standard deviations of the law near it.
+        evaluations: at most so many from all data.
+        seed: of the choice of rows.
+
+    A search that stops short warns, and says so in `is_converged`.
+    """
+    position = target.init if init is None else init
+    if position is None:
+        raise InputError("no start: give find_mode(target, init), or the target an `init`")
+    if not getattr(target, "has_potential", True):
+        raise InputError("find_mode needs the potential, but this target gives gradients only")
+    position = jax.tree.map(jnp.asarray, position)
+    target.check(position)
+    search = _Search(target, Layout.of(position), batch_size, seed)
+    point = np.asarray(search.layout.ravel(position), np.float64)
+    if search.rows is not None:
+        point = search.run(search.on_rows, point, 0.1, 4 * evaluations)[0].point
+    place, distance, is_stuck = search.run(search.on_all, point, tolerance, evaluations)
+    # where values are rounded more coarsely than the tolerance asks, a tenth of a standard deviation is a mode found
+    is_converged = distance <= (max(tolerance, 0.1) if is_stuck else tolerance)
+    if not is_converged:
+        warnings.warn(search.complaint(place, distance), stacklevel=2)
+    return Mode(
+        search.layout.unravel(jnp.asarray(place.point, search.layout.dtype)),
+        jnp.asarray(place.value, search.layout.dtype),
+        float(np.linalg.norm(place.gradient)),
+        search.evaluations,
+        distance,
+        is_converged,
+    )
+
+
+class _Search:
+    """The potential as a function of a flat vector, from some rows and from all."""
+
+    def __init__(self, target: Any, layout: Layout, batch_size: int | None, seed: int):
+        self.target, self.layout, self.evaluations = target, layout, 0
+        self.bare, self.rows = target.without_data(), None
+        if target.size is None:
+            return
+        if batch_size is not None:
+            target.check_batch_size(batch_size)
+        first = FIRST_ROWS if batch_size is None else batch_size
+        if target.size > 2 * first:
+            index = np.sort(np.random.default_rng(seed).choice(target.size, first, replace=False))
+            self.rows = jax.tree.map(jnp.asarray, target.rows(index))
+
+    def run(self, evaluate: Evaluate, point: np.ndarray, tolerance: float, most: int) -> tuple[Place, float, bool]:
+        """Rounds of L-BFGS, each in coordinates whitened where the last one ended; the place, the distance from there
+        to the mode, and whether it ended because no better point was found."""
+        rounding = 8 * float(jnp.finfo(self.layout.dtype).eps)
+        before, here, stuck = self.evaluations, Place(point, *evaluate(point)), 0
+        while True:
+            scale = self.whitening(here.point)
+            white = Place(np.zeros_like(here.point), here.value, scale.pull(here.gradient))
+            distance = float(np.linalg.norm(white.gradient)) / math.sqrt(self.layout.size)
+            # stuck in two sets of coordinates: it is not the direction that was bad
+            if stuck == 2 or self.evaluations - before >= most:
+                return here, distance, True
+            if distance <= tolerance:
+                lower = self.lower_than_a_saddle(evaluate, here, scale)
+                if lower is None:
+                    return here, distance, False
+                here = lower
+                continue
+            goal = tolerance * math.sqrt(self.layout.size) / 2
+            end, is_stuck = descend(partial(_moved, evaluate, here.point, scale), white, goal, ROUND, rounding)
+            stuck = stuck + 1 if is_stuck else 0
+            point = here.point + scale.push(end.point)
+            here = Place(point, end.value, scale.unpull(end.gradient))
+
+    def lower_than_a_saddle(self, evaluate: Evaluate, here: Place, scale: "_Whitening") -> Place | None:
+        """A lower place along the most negative curvature, None where there is none, or no lower one."""
+        if scale.falls is None:
+            return None
+        tried = [Place(point, *evaluate(point)) for point in (here.point + scale.falls, here.point - scale.falls)]
+        lowest = min(tried, key=lambda place: place.value)
+        return lowest if lowest.value < here.value and np.isfinite(lowest.gradient).all() else None
+
+    def on_rows(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        return self._inside(point, lambda position: _evaluate(self.bare, position, self.rows))
+
+    def on_all(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        self.evaluations += 1
+        if self.target.size is None:
+            return self._inside(point, lambda position: _evaluate(self.bare, position, None))
+        return self._inside(point, lambda position: evaluate_all(self.target, position))
+
+    def whitening(self, point: np.ndarray) -> "_Whitening":
+        """Coordinates in which the potential has curvature about 1, or -1, near the point."""
+        position = self.position(point)
+        if self.layout.size > LARGEST_DENSE:
+            curvature = float(_largest_curvature(self.bare, position, self._some_rows(), self.layout))
+            is_good = math.isfinite(curvature) and curvature != 0
+            return _Whitening(np.sqrt(abs(curvature)) if is_good else np.float64(1))
+        if self.rows is None:
+            hessian = hessian_all(self.target, position)
+        else:
+            hessian = np.asarray(_hessian(self.bare, position, self.rows, self.layout), np.float64)
+        if not (np.isfinite(hessian).all() and hessian.any()):
+            return _Whitening(np.float64(1))
+        values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+        largest = np.abs(values).max()
+        roots = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * largest))  # a saddle repels
+        falls = vectors[:, 0] / roots[0] if values[0] < -LEAST_FALL * largest else None
+        return _Whitening(roots, vectors, falls)
+
+    def position(self, point: np.ndarray) -> PyTree:
+        return self.layout.unravel(jnp.asarray(point, self.layout.dtype))
+
+    def complaint(self, place: Place, distance: float) -> str:
+        values = f"potential {place.value:.6g}, about {distance:.2g} standard deviations away"
+        advice = "start elsewhere, allow more evaluations, or look at the model: the density may have no maximum"
+        domain = self.target.domain
+        if domain is not None:
+            advice += "; near the edge of the domain there may be none inside: change the variable (a logarithm)"
+        return f"find_mode did not converge after {self.evaluations} evaluations ({values}): {advice}"
+
+    def _some_rows(self) -> PyTree:
+        if self.target.size is None or self.rows is not None:
+            return self.rows
+        return jax.tree.map(jnp.asarray, self.target.rows(slice(None)))
+
+    def _inside(self, point: np.ndarray, evaluate: Callable) -> tuple[float, np.ndarray]:
+        position = self.position(point)
+        if self.target.domain is not None and not contains(self.target.domain, position):
+            return math.inf, np.full_like(point, np.nan)
+        value, gradient = evaluate(position)
+        return float(value), np.asarray(self.layout.ravel(gradient), np.float64)
+
+
+class _Whitening(NamedTuple):
+    """x = push(u), with vectors v_k of curvature roots_k^2: push u = sum_k u_k v_k / roots_k."""
+
+    roots: Any  # one for each vector, or one for all
+    vectors: np.ndarray | None = None  # None: those of the coordinates
+    falls: np.ndarray | None = None  # a unit along the most negative curvature, where there is such
+
+    def push(self, u: np.ndarray) -> np.ndarray:
+        return u / self.roots if self.vectors is None else self.vectors @ (u / self.roots)
+
+    def pull(self, gradient: np.ndarray) -> np.ndarray:
+        return (gradient if self.vectors is None else self.vectors.T @ gradient) / self.roots
+
+    def unpull(self, gradient: np.ndarray) -> np.ndarray:
+        return gradient * self.roots if self.vectors is None else self.vectors @ (gradient * self.roots)
+
+
+def _moved(evaluate: Evaluate, origin: np.ndarray, scale: _Whitening, u: np.ndarray) -> tuple[float, np.ndarray]:
+    value, gradient = evaluate(origin + scale.push(u))
+    return value, scale.pull(gradient)
+
+
+@sound_filter_jit
+def _evaluate(target: Any, position: PyTree, rows: PyTree) -> tuple[Array, PyTree]:
+    return target.evaluate(position, rows)
+
+
+@sound_filter_jit
+def _hessian(target: Any, position: PyTree, rows: PyTree, layout: Layout) -> Array:
+    return jax.hessian(lambda vector: target.potential(layout.unravel(vector), rows))(layout.ravel(position))
+
+
+@sound_filter_jit
+def _largest_curvature(target: Any, position: PyTree, rows: PyTree, layout: Layout) -> Array:
+    """The curvature along the gradient: a power of the matrix leans to its largest."""
+    vector = layout.ravel(position)
+
+    def slope(v: Array) -> Array:
+        return layout.ravel(target.evaluate(layout.unravel(v), rows)[1])
+
+    gradient = slope(vector)
+    unit = gradient / jnp.linalg.norm(gradient)
+    return jnp.vdot(unit, jax.jvp(slope, (vector,), (unit,))[1])

@@ -1,0 +1,125 @@
+"""Draws, statistics and provenance as one labelled tree (xarray), in the groups that ArviZ knows.
+
+posterior       the position by name, dimensions (chain, draw, <name>_dim_0, ...)
+sample_stats    what each step met, (chain, draw)
+moments         count, mean.<name>, variance.<name> by chain, where the draws were not kept
+halved_...      the same of the run with half the step size
+"""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.output.names import DIMENSIONS, dimensions, named
+from ergodica.report import plain
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FORMAT = 1
+LIBRARY = "ergodica"
+HALVED = "halved_"
+AS_JSON = "json_attributes"  # names of the attributes that hold JSON, where netCDF has no type for a setting
+OWN = ("inference_library", "inference_library_version", "created_at", "ergodica_format", AS_JSON)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of each chain: how many draws, and their mean and variance, trees with leaves (chain, ...)."""
+
+    count: np.ndarray
+    mean: PyTree
+    variance: PyTree
+
+
+def datatree(
+    posterior: PyTree, stats: dict[str, Any], settings: dict[str, Any], moments: Any = None, halved: Any = None
+) -> "xr.DataTree":
+    """All that a run leaves. `posterior` has leaves (chain, draw, ...), or is None where only `moments` were kept.
+
+    `halved` is anything with posterior, stats, settings and moments of its own.
+    """
+    import xarray as xr
+
+    groups = _groups(posterior, stats, settings, moments)
+    if halved is not None:
+        parts = _groups(halved.posterior, halved.stats, halved.settings, halved.moments)
+        groups |= {HALVED + name: dataset for name, dataset in parts.items()}
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes(settings)), **groups})
+
+
+def _groups(posterior: PyTree, stats: dict, settings: dict, moments: Any) -> "dict[str, xr.Dataset]":
+    groups = {}
+    if posterior is not None:
+        groups["posterior"] = dataset(named(posterior), DIMENSIONS, attributes(settings))
+    groups["sample_stats"] = dataset(dict(stats), DIMENSIONS, attributes(settings))
+    if moments is not None:
+        groups["moments"] = dataset(moment_variables(moments), DIMENSIONS[:1], attributes(settings))
+    return groups
+
+
+def moment_variables(moments: Any) -> dict[str, Any]:
+    parts = {f"{part}.{name}": x for part in ("mean", "variance") for name, x in named(getattr(moments, part)).items()}
+    return {"count": moments.count, **parts}
+
+
+def dataset(variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any]) -> "xr.Dataset":
+    """Variables whose first axes are `leading`, with whole numbers along every axis."""
+    import xarray as xr
+
+    arrays = {name: storable(value) for name, value in variables.items()}
+    dims = {name: (*leading, *dimensions(name, x.ndim - len(leading))) for name, x in arrays.items()}
+    sizes = {dim: size for name, x in arrays.items() for dim, size in zip(dims[name], x.shape, strict=True)}
+    coords = {dim: np.arange(size) for dim, size in sizes.items()}
+    return xr.Dataset({name: (dims[name], x) for name, x in arrays.items()}, coords=coords, attrs=attrs)
+
+
+def storable(value: Any) -> np.ndarray:
+    """As netCDF can hold it: half floats become float32, which holds each of them exactly."""
+    array = np.asanyarray(value)
+    return array.astype(stored_dtype(array.dtype), copy=False)
+
+
+def stored_dtype(dtype: np.dtype) -> np.dtype:
+    is_half = dtype.itemsize == 2 and dtype.kind not in "iu"  # float16, bfloat16
+    return np.dtype(np.float32) if is_half else dtype
+
+
+def attributes(settings: dict[str, Any]) -> dict[str, Any]:
+    """Provenance as netCDF attributes: strings and numbers as they are, all else as JSON."""
+    versions = settings.get("versions", {})
+    attrs: dict[str, Any] = {
+        "inference_library": LIBRARY,
+        "inference_library_version": str(versions.get(LIBRARY, "")) if isinstance(versions, dict) else "",
+        "created_at": str(settings.get("started", "")),
+        "ergodica_format": FORMAT,
+    }
+    nested = []
+    for name, value in settings.items():
+        value = plain(value)
+        if not _is_attribute(value):
+            nested.append(name)
+            value = json.dumps(value)
+        attrs[name] = value
+    return {**attrs, AS_JSON: json.dumps(nested)}
+
+
+def _is_attribute(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, float) or (isinstance(value, str) and bool(value))
+
+
+def settings_of(attrs: dict[str, Any]) -> dict[str, Any]:
+    """The settings that `attributes` wrote."""
+    nested = json.loads(attrs.get(AS_JSON, "[]"))
+    return {
+        name: json.loads(value) if name in nested else plain(value)
+        for name, value in attrs.items()
+        if name not in OWN and not name.startswith("_")
+    }

@@ -1,0 +1,145 @@
+"""`ergodica sample`: a run, its file, taking it up; and one clear line for every mistake."""
+
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import ergodica as eg
+from ergodica.cli import commands, main
+from ergodica.driver import checkpoint, load, pace
+from ergodica.output import blocks
+
+MODEL = """
+import jax.numpy as jnp
+import numpy as np
+import ergodica as eg
+
+def bowl(q):
+    return jnp.sum(q**2) / 2
+
+target = eg.Density(bowl, init=np.zeros(2))
+no_start = eg.Density(bowl)
+init = np.ones(2)
+too_long = np.ones(3)
+recipe = eg.sgld(0.5)
+falls = eg.Density(lambda q: -jnp.sum(q**4), init=np.full(1, 5.0))
+bad_data = lambda: eg.Posterior(bowl, lambda q, x: -((x - q) ** 2), np.array([1.0, np.nan]), init=np.zeros(()))
+rows = eg.Posterior(lambda q: -q**2, lambda q, x: -((x - q) ** 2), np.arange(5.0), init=np.zeros(()))
+
+def edge(q):
+    return jnp.sum(q**2) / 2 - jnp.where(q[0] > 50, q[0] ** 4, jnp.zeros(()))
+
+def spread(key):
+    import jax
+    from ergodica.driver.keys import Purpose, step_keys
+    second = step_keys(0, 1, jnp.zeros((1,), jnp.int32), Purpose.START)[0]
+    return jnp.where(jax.random.key_data(key)[0] == jax.random.key_data(second)[0], 60.0, 0.5) * jnp.ones(1)
+
+edged = eg.Density(edge)
+"""
+PLAIN = ["--steps", "40", "--step-size", "0.1", "--chains", "2"]
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    (tmp_path / "model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    yield "model.py:target"
+    sys.modules.pop("model", None)
+
+
+def call(*arguments):
+    """Exit code, standard output and error of the command, through its entry point."""
+    result = CliRunner().invoke(commands, ["sample", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_a_run_its_file_and_json(model):
+    done = call(model, "--sampler", "sghmc", "--option", "friction=2.0", *PLAIN, "--out", "run.nc", "--json")
+    assert done.exit_code == 0, done.output
+    outcome = json.loads(done.stdout)
+    assert (outcome["draws"], outcome["chains"], outcome["frozen"]) == (40, 2, [])
+    run = load("run.nc")
+    np.testing.assert_allclose(outcome["mean"]["position"], run.posterior.mean((0, 1)))
+    same = eg.sample(eg.Density(bowl, init=np.zeros(2)), eg.sghmc(2.0), steps=40, step_size=0.1, chains=2)
+    np.testing.assert_allclose(run.posterior, same.posterior, rtol=1e-12)
+    again = call(model, "--sampler", "sghmc", "--option", "friction=2.0", *PLAIN, "--out", "run.nc", "--resume")
+    assert again.exit_code == 0
+    assert "run.nc: ergodica diagnose run.nc" in again.stdout
+    assert os.listdir() == ["model.py", "run.nc"] or sorted(os.listdir())[-1] == "run.nc"
+
+
+def bowl(q):
+    return (q**2).sum() / 2
+
+
+def test_halve_start_and_a_recipe_of_ones_own(model):
+    done = call("model.py:no_start", "--sampler", "model.py:recipe", *PLAIN, "--out", "run.nc", "--halve")
+    assert done.exit_code == 0, done.output
+    run = load("run.nc")
+    assert run.halved.settings["step_size"] == 0.05
+    assert run.settings["recipe"]["diffusion"]["position"].startswith("Constant")
+
+
+def test_a_frozen_chain_is_exit_code_1(model):
+    arguments = ["--sampler", "sgld", "--init", "model.py:spread", *PLAIN]
+    done = call("model.py:edged", *arguments)
+    assert done.exit_code == 1
+    assert "ergodica: chain 1 left the finite numbers at step" in done.stderr
+    assert "chain 1 is non-finite since step" in done.stdout
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_have_their_exit_codes(model, monkeypatch, number, code):
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    original = blocks.BlockFile.append
+    calls = iter(range(10**9))
+
+    def append(self, block):
+        if next(calls) == 50:
+            os.kill(os.getpid(), number)
+        original(self, block)
+
+    monkeypatch.setattr(blocks.BlockFile, "append", append)
+    done = call(model, "--sampler", "sgld", *PLAIN, "--out", "run.nc")
+    assert done.exit_code == code
+    assert "--resume" in done.stderr
+    assert (checkpoint.part_folder("run.nc") / checkpoint.FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "words"),
+    [
+        ("model.py:target", ["--sampler", "sghcm"], "no sampler 'sghcm': did you mean sghmc?"),
+        ("nowhere:target", ["--sampler", "sgld"], "no module 'nowhere'"),
+        ("model.py:nothing", ["--sampler", "sgld"], "has no 'nothing'"),
+        ("model.py:init", ["--sampler", "sgld"], "expected an eg.Density"),
+        ("model.py:bad_data", ["--sampler", "sgld"], "NaN or infinite values"),
+        ("model.py:rows", ["--sampler", "sgld", "--batch-size", "6"], "from 1 to 5"),
+        ("model.py:target", ["--sampler", "sgld", "--init", "model.py:too_long"], "shape"),
+        ("model.py:target", ["--sampler", "sgld", "--out", "model.py"], "exists already"),
+        ("model.py:target", ["--sampler", "sgld", "--resume"], "resume=True"),
+        ("model.py:target", ["--sampler", "sghmc", "--option", "fricton=1"], "no option 'fricton'"),
+        ("model.py:target", ["--sampler", "sgrld"], "needs --option inverse_metric"),
+        ("model.py:target", ["--sampler", "sghmc", "--option", "friction"], "name=value"),
+        ("model.py:falls", ["--sampler", "sgld", "--out", "run.nc"], "every chain left the finite numbers"),
+        ("model.py:target", ["--sampler", "sgld", "--thin", "0"], "thin must be"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(model, monkeypatch, capsys, target, arguments, words):
+    before = sorted(os.listdir())
+    monkeypatch.setattr(sys, "argv", ["ergodica", "sample", target, *PLAIN, *arguments])
+    with pytest.raises(SystemExit) as raised:
+        main()
+    assert raised.value.code == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+    assert [name for name in sorted(os.listdir()) if name != "__pycache__"] == before

@@ -1,0 +1,8 @@
+"""Fewer bootstraps than in use: enough for p-values of 0.005."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _few_bootstraps(monkeypatch):
+    monkeypatch.setattr("ergodica.diagnostics.stein.BOOTSTRAPS", 499)

@@ -1,0 +1,32 @@
+"""Thermometers."""
+
+import numpy as np
+import pytest
+
+from ergodica.diagnostics.temperatures import configurational, kinetic
+from tests.unit.diagnostics.chains import autoregressive, statistics
+
+ALL = np.ones(4, bool)
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_the_mean_does_not_matter(chains):
+    x = autoregressive(chains=chains, draws=4000 // chains, seed=4)
+    check = configurational(x + 1e4, x, {"temperature": 1.0})
+    assert check.passed
+    assert check.figure < 0.05
+    assert not configurational(x + 1e4, 1.3 * x, {"temperature": 1.0}).passed
+
+
+def test_small_deviations_are_allowed_and_large_ones_counted_in_errors():
+    stats = statistics(draws=20_000, temperature=1.015)
+    check = kinetic(stats, {"temperature": 1.0}, ALL)
+    assert check.passed  # 1.5 %, though many standard errors
+    assert check.p_value < 1e-6
+    assert not kinetic(statistics(temperature=1.015 * 2), {"temperature": 1.0}, ALL).passed
+    assert kinetic(statistics(temperature=2.0), {"temperature": 2.0}, ALL).passed
+
+
+def test_without_momentum_there_is_nothing_to_check():
+    assert kinetic({}, {}, ALL) is None
+    assert kinetic({"kinetic_temperature": np.full((4, 50), np.nan)}, {}, ALL) is None

@@ -1,0 +1,181 @@
+"""A run that is fine passes; each way of being wrong is named.
+
+The chains are fixed by their seeds; a check alarms falsely about once in a thousand runs or less.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergodica as eg
+from ergodica.diagnostics import diagnose, summary
+from ergodica.errors import InputError
+from ergodica.output.tree import Moments
+from tests.unit.diagnostics.chains import SETTINGS, a_run, autoregressive, statistics
+
+HALVED = a_run({"w": autoregressive(draws=4000, seed=7)}, statistics(draws=4000, step_size=0.05))
+TARGET = eg.Density(lambda q: jnp.sum(q["w"] ** 2) / 2, init={"w": jnp.zeros(3)})
+
+
+def failed(diagnosis):
+    return {check.name for check in diagnosis.checks if not check.passed}
+
+
+def test_a_run_that_is_fine_passes_everything():
+    diagnosis = diagnose({"w": autoregressive()}, statistics(), SETTINGS, halved=HALVED, target=TARGET)
+    assert diagnosis.passed, str(diagnosis)
+    names = [check.name for check in diagnosis.checks]
+    assert names == [
+        "finite", "moving", "R-hat", "bulk ESS", "tail ESS", "Monte Carlo error", "settled", "kinetic temperature",
+        "bias of means", "bias of sds", "Stein discrepancy", "configurational temperature",
+    ]  # fmt: skip
+    assert str(diagnosis).endswith("No problem was found in what was looked at.")
+    assert diagnosis.notes == ()
+
+
+def chain_apart():
+    x = autoregressive()
+    x[2] += 1
+    return x
+
+
+def stuck_chain():
+    x = autoregressive()
+    x[1, 700:] = x[1, 700]
+    return x
+
+
+def drifting():
+    return autoregressive() + np.linspace(-0.4, 0.4, 2000)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("draws", "stats", "wrong", "words"),
+    [
+        (chain_apart(), {}, {"R-hat", "bulk ESS", "Monte Carlo error"}, "not below 1.01 for 3 of 3 numbers"),
+        (stuck_chain(), {}, {"moving", "R-hat", "bulk ESS", "Monte Carlo error"}, "Chain 1 stood still"),
+        (drifting(), {}, {"settled", "R-hat", "bulk ESS"}, "Drop the first part as warm-up"),
+        (autoregressive(a=0.99), {}, {"R-hat", "bulk ESS", "Monte Carlo error"}, "errors cannot be trusted"),
+        (autoregressive(), {"temperature": 1.1}, {"kinetic temperature"}, "Too hot: gradient noise"),
+        (autoregressive(), {"temperature": 0.9}, {"kinetic temperature"}, "Too cold: the step is too large"),
+        (autoregressive(), {"accepted": 0.3}, {"acceptance"}, "Take a smaller step, or a mass matrix"),
+    ],
+)
+def test_what_is_wrong_is_named(draws, stats, wrong, words):
+    diagnosis = diagnose({"w": draws}, statistics(**stats), SETTINGS)
+    assert wrong <= failed(diagnosis), str(diagnosis)
+    assert failed(diagnosis) <= wrong | {"tail ESS", "settled"}, str(diagnosis)
+    assert words in " ".join(str(diagnosis).split())
+    assert any("Step-size bias was not looked at" in note for note in diagnosis.notes)
+
+
+@pytest.mark.parametrize(
+    ("draws", "wrong"), [({"mean": 0.2}, "bias of means"), ({"sd": 1.2}, "bias of sds"), ({"sd": 0.9}, "bias of sds")]
+)
+def test_a_biased_step_is_seen_by_halving_it(draws, wrong):
+    diagnosis = diagnose({"w": autoregressive(**draws)}, statistics(), SETTINGS, halved=HALVED)
+    assert failed(diagnosis) == {wrong}, str(diagnosis)
+    # of order 1 the bias is twice the difference, 0.4 or 0.2 sd
+    expected = 2 * abs(draws.get("mean", 0) or draws["sd"] - 1)
+    assert diagnosis[wrong].figure == pytest.approx(expected, abs=0.15)
+    assert "Divide the step by" in diagnosis[wrong].explanation
+    second = diagnose(
+        {"w": autoregressive(**draws)}, statistics(), SETTINGS | {"batch_size": None}, halved=HALVED, target=None
+    )
+    assert second[wrong].figure == pytest.approx(diagnosis[wrong].figure * (4 / 3) / 2)
+
+
+def test_the_target_sees_a_wrong_law_without_a_second_run():
+    diagnosis = diagnose({"w": autoregressive(sd=1.15)}, statistics(), SETTINGS, target=TARGET)
+    assert failed(diagnosis) == {"Stein discrepancy", "configurational temperature"}
+    assert diagnosis["configurational temperature"].figure == pytest.approx(1.15**2 - 1, abs=0.1)
+    hot = diagnose(
+        {"w": autoregressive(sd=2**0.5)}, statistics(temperature=2), SETTINGS | {"temperature": 2}, target=TARGET
+    )
+    assert hot.passed, str(hot)
+
+
+def test_a_non_finite_chain_is_named_and_left_out():
+    x, stats = autoregressive(), statistics()
+    stats["diverging"][3, 500:] = True
+    x[3, 500:] = 1e30
+    diagnosis = diagnose({"w": x}, stats, SETTINGS)
+    assert failed(diagnosis) == {"finite"}, str(diagnosis)
+    assert "Chain 3 of 4 left the finite numbers (draw 500 was the first)" in diagnosis["finite"].explanation
+    frozen = {"frozen": [{"chain": 3, "step": 512, "step_size": 0.25}]}
+    named = diagnose({"w": x}, {}, SETTINGS | frozen)["finite"]
+    assert "(chain 3 at step 512, with step size 0.25)" in named.explanation
+    stats["diverging"][:, -1] = True
+    assert failed(diagnose({"w": x}, stats, SETTINGS)) == {"finite"}
+
+
+def test_shared_batches_widen_the_errors():
+    apart = diagnose({"w": autoregressive()}, statistics(), SETTINGS)
+    shared = diagnose({"w": autoregressive()}, statistics(), SETTINGS | {"chain_correlation": 1.0})
+    assert shared["bulk ESS"].figure == pytest.approx(apart["bulk ESS"].figure / 4)
+    assert shared["Monte Carlo error"].figure == pytest.approx(2 * apart["Monte Carlo error"].figure)
+    assert "correlate by 1.000: errors are widened by 2.00" in shared["Monte Carlo error"].explanation
+
+
+def test_of_a_large_position_the_worst_and_some_others(monkeypatch):
+    monkeypatch.setattr("ergodica.diagnostics.columns.MOST", 64)
+    x = np.random.default_rng(5).normal(size=(4, 100, 60, 50)).astype(np.float32)
+    x[0, :, 33, 7] += 3
+    diagnosis = diagnose({"w": x}, {}, {})
+    assert "w[33, 7]" in diagnosis["R-hat"].explanation
+    assert any("64 of the position's 3,000 numbers" in note for note in diagnosis.notes)
+
+
+def test_moments_say_what_they_can():
+    def moments(x):
+        return Moments(np.full(len(x), x.shape[1]), {"w": x.mean(axis=1)}, {"w": x.var(axis=1)})
+
+    good = diagnose(None, {}, SETTINGS, moments(autoregressive(size=20)))
+    assert good.passed, str(good)
+    assert any("Only moments were kept" in note for note in good.notes)
+    bad = diagnose(None, {}, SETTINGS, moments(chain_apart()))
+    assert failed(bad) == {"R-hat of moments", "Monte Carlo error"}
+    halved = a_run(None, {}, {}, moments(autoregressive(size=20, draws=4000, seed=7)))
+    biased = diagnose(None, {}, SETTINGS, moments(autoregressive(size=20, sd=1.3)), halved)
+    assert failed(biased) == {"bias of sds"}, str(biased)
+    alone = diagnose(None, {}, SETTINGS, moments(autoregressive(chains=1)))
+    assert any("single chain" in note for note in alone.notes)
+
+
+def test_few_draws_one_chain_and_integers():
+    assert failed(diagnose({"w": np.zeros((4, 5))}, {}, {})) == {"length"}
+    one = diagnose({"w": autoregressive(chains=1)}, {}, {})
+    assert one.passed
+    assert "compares its halves" in one["R-hat"].explanation
+    flags = np.random.default_rng(0).integers(0, 2, (4, 500))
+    assert diagnose({"n": flags}, {}, {}).passed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (({"w": np.zeros((2, 0, 3))}, {}, {}), "kept no draws"),
+        ((None, {}, {}), "neither draws nor moments"),
+        (({"w": autoregressive()}, statistics(), {}, None, a_run(HALVED.posterior, statistics(step_size=0.1))), "h/2"),
+        (({"w": autoregressive(size=2)}, {}, {}, None, HALVED), "different positions"),
+        (({"v": autoregressive()}, {}, {}, None, None, TARGET), "give the target of this run"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message):
+    with pytest.raises(InputError, match=message) as caught:
+        diagnose(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_summary_is_a_table():
+    x = autoregressive(mean=2.0)
+    table = summary({"w": x})
+    assert table.names == ["w[0]", "w[1]", "w[2]"]
+    np.testing.assert_allclose(table["mean"], x.mean(axis=(0, 1)))
+    # an AR(1) chain with a = 1/2 has 1/3 of its draws' worth for the mean, and 3/5 for the square
+    np.testing.assert_allclose(table["mean error"], np.sqrt(3 / 8000), rtol=0.15)
+    np.testing.assert_allclose(table["sd error"], np.sqrt((5 / 3) / (2 * 8000)), rtol=0.15)
+    assert str(table).splitlines()[0].split()[:2] == ["mean", "sd"]
+    assert dict(table.to_dataset().sizes) == {"number": 3}
+    with pytest.raises(InputError, match="only moments"):
+        summary(None)

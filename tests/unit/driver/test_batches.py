@@ -1,0 +1,99 @@
+"""Batches: every row equally often, whatever their kind; from disk as from memory; and shared between chains."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergodica as eg
+from ergodica.driver.batches import Epochs, Independent, batches_for, places_ahead
+from ergodica.driver.correlation import chain_correlation
+from ergodica.driver.keys import chunk_keys
+from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
+
+KEYS = chunk_keys(jnp.asarray(0), jnp.asarray(0), jnp.arange(1_000, dtype=jnp.int32))
+
+
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_epochs_visit_every_row_once_and_go_on_across_their_end(is_paired):
+    epochs = batches_for(TARGET, 14, is_paired, False, 0, "epochs")
+    assert isinstance(epochs, Epochs)
+    length = epochs.length
+    rows = epochs.on_host(0, 1, 0, 60)
+    assert rows.shape == (60, 1 + is_paired, length)
+    for lane in np.moveaxis(rows, 1, 0):
+        orders = lane.reshape(length, 60)
+        assert all(sorted(order.tolist()) == list(range(60)) for order in orders)
+        assert len({tuple(order) for order in orders.tolist()}) == length
+    # the same rows whatever the chunks
+    parts = [epochs.on_host(0, 1, first, count) for first, count in ((0, 7), (7, 30), (37, 23))]
+    np.testing.assert_array_equal(np.concatenate(parts), rows)
+    assert not np.array_equal(epochs.on_host(0, 0, 0, 60), rows)
+
+
+def test_independent_rows_come_with_replacement_and_equally_often():
+    rows = batches_for(TARGET, 6, False, False, 0, "independent")
+    assert isinstance(rows, Independent)
+    places = np.asarray(places_ahead(rows, KEYS, None))
+    counts = np.bincount(places.ravel(), minlength=60)
+    # 6,000 draws over 60 rows: chi-square with 59 degrees of freedom, 1e-6 quantile 119
+    assert np.sum((counts - 100) ** 2 / 100) < 119
+    assert any(len(set(batch.tolist())) < 6 for batch in places[:, 0])
+    assert run(batches="independent").settings["batches"] == "independent"
+
+
+def test_shared_batches_are_those_of_chain_0_and_correlate_chains():
+    own, shared = run(steps=300), run(steps=300, share_batches=True)
+    np.testing.assert_allclose(shared.posterior["mean"][0], own.posterior["mean"][0], rtol=1e-9, atol=1e-12)
+    assert not np.allclose(shared.posterior["mean"][1], own.posterior["mean"][1])
+    assert shared.settings["chain_correlation"] > 0.3
+    assert "chain_correlation" not in own.settings
+
+
+def test_the_correlation_of_chains_is_measured():
+    rng = np.random.default_rng(5)
+    common, apart = rng.normal(size=(1, 2_000, 3)), rng.normal(size=(8, 2_000, 3))
+    # rho = 0.36; its standard error is about 0.36 * sqrt(2 / 2000) over three coordinates
+    assert abs(chain_correlation({"a": 0.6 * common + 0.8 * apart}) - 0.36) < 0.03
+    assert abs(chain_correlation(apart + np.arange(8.0)[:, None, None])) < 0.02
+    assert chain_correlation(apart[:1]) is None
+
+
+def test_rows_from_disk_reach_the_chains_in_turn(tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS)
+    on_disk = eg.Posterior(log_prior, log_likelihood, np.load(tmp_path / "rows.npy", mmap_mode="r"), init=TARGET.init)
+    assert on_disk.source is not None
+    first, again = (run(target=on_disk, steps=70) for _ in range(2))
+    assert_same_bytes(first, again)
+    from ergodica.data.stream import open_stream
+
+    # chain 1 of two sees batches 1, 3, 5, ... : by hand, with Euler on the gradient of each
+    batches = open_stream(on_disk.source, 6, 0).next(140)[1::2]
+    by_hand = run(eg.sgld(), target=on_disk, steps=70, temperature=1e-300, step_size=1e-4).posterior["mean"][1]
+    q = np.zeros(2)
+    for batch, expected in zip(batches, by_hand, strict=True):
+        q = q - 1e-4 * (q + 10 * (q - batch).sum(0))
+        np.testing.assert_allclose(q, expected, rtol=1e-9)
+    with pytest.raises(eg.InputError, match="stay on disk"):
+        run(target=on_disk, batch_size=None)
+    with pytest.raises(eg.InputError, match="not independent"):
+        run(target=on_disk, gradient_noise=1.0)
+
+
+def test_an_estimator_needs_batches():
+    from ergodica.gradients.control import ControlVariates
+
+    with pytest.raises(eg.InputError, match="an estimator is for minibatches"):
+        run(estimator=ControlVariates(), batch_size=None)
+    # at the mode of a Gaussian the difference is exact: the batches bring no noise
+    found = run(estimator=ControlVariates(), batch_size=6, chains=1)
+    whole = run(batch_size=None, chains=1)
+    np.testing.assert_allclose(found.posterior["mean"], whole.posterior["mean"], rtol=1e-6, atol=1e-8)
+
+
+def test_a_key_is_never_used_twice():
+    windows = batches_for(TARGET, 6, True, False, 0)
+    places = np.asarray(places_ahead(windows, KEYS, None))
+    assert places.shape == (1_000, 2)
+    assert abs(np.corrcoef(places.T)[0, 1]) < 5 / 1_000**0.5
+    assert jax.tree.leaves(windows.at(jnp.asarray(places[0])))[0].shape == (3, 2)

@@ -1,0 +1,65 @@
+"""Draws on disk as they come."""
+
+import errno
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergodica.errors import InputError
+from ergodica.output import blocks
+from ergodica.output.blocks import BlockFile
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, jnp.bfloat16])
+@pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
+def test_what_is_appended_is_read_back(tmp_path, dtype, shape):
+    file = BlockFile.open(tmp_path / "new", "layer/w", dtype, shape)
+    items = np.random.default_rng(0).normal(size=(7, *shape)).astype(jnp.dtype(dtype))
+    file.append(items[:4])
+    again = BlockFile.open(tmp_path / "new", "layer/w", dtype, shape)
+    again.append(items[4:])
+    assert again.count == 7
+    np.testing.assert_array_equal(again.read(), items)
+    assert again.read().dtype == items.dtype
+    np.testing.assert_array_equal(again.items(2, 5), items[2:5])
+    again.truncate(2)
+    np.testing.assert_array_equal(file.read(), items[:2])
+
+
+def test_half_an_item_does_not_count_and_is_written_over(tmp_path):
+    file = BlockFile.open(tmp_path, "w", np.float64, (2,))
+    file.append(np.ones((3, 2)))
+    with open(file.path, "ab") as raw:
+        raw.write(b"torn by a kill")
+    assert file.count == 3
+    file.append(np.zeros((1, 2)))
+    np.testing.assert_array_equal(file.read(), [[1, 1], [1, 1], [1, 1], [0, 0]])
+
+
+def test_a_full_disk_is_one_line_and_what_was_there_stays(tmp_path, monkeypatch):
+    file = BlockFile.open(tmp_path, "w", np.float64, ())
+    file.append(np.ones(3))
+
+    def full(opened, content):
+        opened.write(content[:12])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(blocks, "_write_all", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        file.append(np.zeros(5))
+    assert file.path.stat().st_size == 24
+    np.testing.assert_array_equal(file.read(), np.ones(3))
+
+
+def test_other_draws_are_refused(tmp_path):
+    file = BlockFile.open(tmp_path, "w", np.float64, (2,))
+    with pytest.raises(InputError, match="expected float64"):
+        file.append(np.zeros((3, 2), np.float32))
+    with pytest.raises(InputError, match="has other draws"):
+        BlockFile.open(tmp_path, "w", np.float64, (3,))
+    with pytest.raises(InputError, match="holds 0 draws"):
+        file.truncate(1)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="could not write"):
+        BlockFile.open(tmp_path / "file", "w", np.float64, ())

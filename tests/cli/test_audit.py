@@ -88,7 +88,7 @@ def test_a_position_can_be_given(monkeypatch):
     spec = ("own_step.py:with_default", "--target", "own_step.py:anywhere", "--position", "own_step.py:begin")
     assert run(*spec).exit_code == 0
     assert asked["position"].shape == (2,)
-    assert (asked["temperature"], asked["step_size"]) == (1.0, None)
+    assert "temperature" not in asked
 
 
 @pytest.mark.parametrize(

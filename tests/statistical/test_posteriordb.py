@@ -24,15 +24,6 @@ def test_means_and_sds_are_those_of_the_reference(name, folder):
     assert not failed
 
 
-def test_without_control_variates_the_sds_are_too_wide(folder, monkeypatch):
-    case = posteriordb.POSTERIORS["earnings"]
-    short = case._replace(settings=case.settings._replace(steps=5_000))
-    monkeypatch.setitem(posteriordb.POSTERIORS, "earnings", short)
-    monkeypatch.setattr(posteriordb, "ControlVariates", lambda mode: None)
-    figures, _ = posteriordb.measure("earnings", folder)
-    assert max(figure.sd_error for figure in figures) > 0.2
-
-
 def test_every_model_has_the_parameters_of_the_reference(folder):
     for name, case in posteriordb.POSTERIORS.items():
         model = case.build(json.loads((folder / "data" / f"{name}.json").read_text()))

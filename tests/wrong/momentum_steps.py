@@ -95,6 +95,11 @@ def metropolis(refresh=lambda temperature: temperature, kinetic=0.5, length=4):
     return build
 
 
+def never_refreshed(potential, temperature):
+    """Leapfrog steps with the momentum that init drew, for ever."""
+    return lambda key, state, step_size: trajectory(potential, *state, step_size, 1)
+
+
 def hmc() -> Steps:
     right = Step("hmc_metropolis", metropolis(), "Duane et al. 1987; exact at every step size")
     return (
@@ -104,6 +109,13 @@ def hmc() -> Steps:
             "mutation: momenta refreshed at temperature 1 whatever T is",
             metropolis(refresh=jnp.ones_like),
             temperature=0.5,
+        ),
+        right.but(
+            "hmc_never_refreshed",
+            "mutation: momenta drawn once",
+            never_refreshed,
+            init=with_momentum,
+            read=first,
         ),
         right.but(
             "hmc_potential_only", "mutation: a Metropolis ratio without the kinetic energy", metropolis(kinetic=0.0)

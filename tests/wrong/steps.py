@@ -110,6 +110,7 @@ def sgld() -> Steps:
             langevin(lambda t, h, d: jnp.sqrt(2.0 * FIVE_PERCENT * t * h)),
         ),
         right.but("sgld_step_shifted", "mutation: drift off by 0.1", shifted, effort=0.3),
+        right.but("sgld_step_bent", "mutation: drift + 0.15 (x2^2 - 1) in x1", bent, effort=0.6),
         right.but("sgld_step_one_noise", "mutation: one normal number for all coordinates", one_noise),
         right.but("sgld_step_key_ignored", "mutation: the same key at every step", key_ignored),
         right.but("sgld_step_key_twice", "mutation: a key serves two steps", key_twice, init=with_noise, read=first),
@@ -120,6 +121,44 @@ def numpy_sgld() -> Steps:
     right = Step("sgld_numpy", numpy_langevin(lambda t, h: np.sqrt(2.0 * t * h)), "SGLD in NumPy", numpy=True)
     half = numpy_langevin(lambda t, h: np.sqrt(t * h))
     return right, right.but("sgld_numpy_without_two", "mutation: noise sqrt(h)", half)
+
+
+def resampled(draw):
+    """build for coordinates that are drawn anew at rate 1, each for itself: samples the law of `draw` exactly."""
+
+    def build(potential, temperature):
+        def step(key, position, step_size):
+            key_when, key_draw = jax.random.split(key)
+            is_drawn = jax.random.uniform(key_when, position.shape) < -jnp.expm1(-step_size)
+            return jnp.where(is_drawn, draw(key_draw, position).astype(position.dtype), position)
+
+        return step
+
+    return build
+
+
+def bent(potential, temperature):
+    """SGLD whose first coordinate is pushed by the square of the second: mean and covariance stay as they are, but for
+    0.5 % of a variance."""
+    step = langevin()(potential, temperature)
+
+    def pushed(key, position, step_size):
+        push = jnp.zeros_like(position).at[0].set(0.15 * (position[1] ** 2 - 1))
+        return step(key, position, step_size) + step_size * push
+
+    return pushed
+
+
+def shapes() -> Steps:
+    """Wrong laws with the mean and the covariance of the right one."""
+    right = Step("resampled_step", resampled(normal_like), "coordinates drawn anew at rate 1")
+    exponential = resampled(lambda key, x: jax.random.exponential(key, x.shape) - 1)
+    gamma = resampled(lambda key, x: (jax.random.gamma(key, 4.0, x.shape) - 4) / 2)
+    return (
+        right,
+        right.but("resampled_step_exponential", "mutation: exponential, of mean 0 and variance 1", exponential),
+        right.but("resampled_step_gamma", "mutation: a Gamma law of mean 0 and variance 1", gamma),
+    )
 
 
 def dense_diffusion(position):
@@ -163,4 +202,4 @@ def sgrld() -> Steps:
     )
 
 
-STEPS: list[Steps] = [sgld(), numpy_sgld(), sgrld()]
+STEPS: list[Steps] = [sgld(), numpy_sgld(), sgrld(), shapes()]

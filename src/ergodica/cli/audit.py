@@ -40,11 +40,8 @@ def audit_command(
     function, law = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     law = load(target) if target is not None else law
     of_step = {"--step-size": step_size, "--temperature": temperature, "--position": position}
-    settings: dict[str, Any] = {
-        name: load(spec) for name, spec in (("init", init), ("read", read)) if spec is not None
-    } | {"seed": seed}
-    if effort is not None:
-        settings["effort"] = effort
+    settings: dict[str, Any] = {name: load(spec) for name, spec in (("init", init), ("read", read)) if spec is not None}
+    settings |= {"seed": seed} if effort is None else {"seed": seed, "effort": effort}
     if _is_build(function, sampler, law is not None):
         _refuse(sampler, {"--target": law} | of_step)
         report = audit_family(function, **settings)
@@ -54,14 +51,8 @@ def audit_command(
         start = None if position is None else load(position)
         if start is None and getattr(law, "init", law) is None:
             raise InputError("the target has no init: give --position module:position, an example of where to start")
-        report = audit(
-            function,
-            law,
-            start,
-            step_size=step_size,
-            temperature=1.0 if temperature is None else temperature,
-            **settings,
-        )
+        settings |= {} if temperature is None else {"temperature": temperature}
+        report = audit(function, law, start, step_size=step_size, **settings)
     click.echo(json.dumps(report.to_dict()) if as_json else str(report))
     if not report.passed:
         raise click.exceptions.Exit(1)

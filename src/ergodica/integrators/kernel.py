@@ -174,9 +174,7 @@ class Kernel(eqx.Module):
                 "eg.Leapfrog with a Metropolis test needs all data, but a batch was given: drop batch_size, or use a "
                 "recipe with friction (eg.sghmc)"
             )
-        phase, potential, gradient, accepted = self.integrator.step(
-            self.recipe, self.target, state.phase, key, setting
-        )
+        phase, potential, gradient, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)
         never = jnp.asarray(jnp.inf, potential.dtype)
         info = StepInfo(potential, jnp.zeros((), jnp.int32), never, accepted, tree.norm(gradient))
         return State(phase, state.noise, state.steps + 1), info

@@ -20,7 +20,7 @@ BLOCK_BYTES = 1 << 25
 HESSIAN_NUMBERS = 1 << 24  # of a block's rows times the position: what forward over reverse holds at a time
 
 
-def blocks(target: Any, longest: int | None = None) -> Iterator[tuple[PyTree, np.ndarray, float]]:
+def blocks(target: Any, longest: int | None = None) -> Iterator[tuple[PyTree, np.ndarray, np.ndarray]]:
     """(rows, weights, weight of the prior) of equal shapes that cover all data and the prior once."""
     size = target.size
     row_bytes = max(1, sum(leaf.nbytes for leaf in jax.tree.leaves(target.rows(slice(0, 1)))))
@@ -29,7 +29,7 @@ def blocks(target: Any, longest: int | None = None) -> Iterator[tuple[PyTree, np
     for start in range(0, size, length):
         first = min(start, size - length)
         weights = (np.arange(first, first + length) >= start).astype(np.float32)
-        yield target.rows(slice(first, first + length)), weights, np.float32(start == 0)
+        yield target.rows(slice(first, first + length)), weights, np.asarray(start == 0, np.float32)
 
 
 def evaluate_all(target: Any, position: PyTree) -> tuple[Array, PyTree]:

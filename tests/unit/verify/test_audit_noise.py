@@ -68,6 +68,28 @@ def test_a_momentum_that_is_drawn_anew_every_few_steps_is_not_an_error():
     assert result.is_redrawn or result.p_value > 1e-4
 
 
+def test_steps_of_different_sizes_in_turn_are_a_cycle():
+    size = 0.2 + 0.8 * np.cos(np.pi * np.arange(STEPS + 8) / 10) ** 2
+    x = [np.zeros((CHAINS, DIM))]
+    for h, step in zip(0.2 * size, jumps(11), strict=True):
+        x.append((1 - h) * x[-1] + np.sqrt(2 * h) * step)
+    result = found(np.stack(x[1:]))
+    assert result.p_value > 1e-4 or result.is_cycle
+    flipped = walk(jumps(12))
+    flipped[np.arange(len(flipped)) // 4 % 2 == 1] *= -1
+    assert found(flipped).p_value < 1e-10
+    assert found(flipped).is_cycle
+    assert not found(walk(jumps(1) + held(jumps(2), 4))).is_cycle
+
+
+def test_coordinates_that_move_in_turn_pass():
+    """The products are exactly 0."""
+    path = jumps(13)
+    for n in range(1, len(path)):
+        path[n, :, n % DIM] = path[n - 1, :, n % DIM]
+    assert found(path).p_value == 1.0
+
+
 def test_paths_that_leave_the_finite_numbers_are_not_judged():
     path = walk(jumps(10))
     path[100, 3] = np.nan

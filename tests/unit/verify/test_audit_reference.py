@@ -66,9 +66,55 @@ def test_features_have_the_means_that_are_stated(leapfrogged):
     observe = features(target, Layout.of(target.init), law, 1.0)
     observed = np.asarray(jax.vmap(jax.vmap(observe.observe))(jnp.asarray(law.draws))).mean(1)
     expected, errors = expectations(observe, law, None)
-    error = np.hypot(observed.std(0) / np.sqrt(len(observed)), errors)[:-1]
-    assert np.all(np.abs(observed.mean(0) - expected)[:-1] < 5 * error)
+    error = np.hypot(observed.std(0) / np.sqrt(len(observed)), errors)
+    known = slice(0, observe.shape.start)
+    assert np.all(np.abs(observed.mean(0) - expected)[known] < 5 * error[known])
     assert (errors[observe.equipartition] == 0).all()
+    by_draws, errors = expectations(observe, law, observed)
+    np.testing.assert_allclose(by_draws[observe.shape], observed.mean(0)[observe.shape])
+    assert (errors[observe.shape] > 0).all()
+
+
+def test_shape_is_0_for_any_gaussian_and_unit_for_a_hermite_polynomial():
+    """By Gauss and Hermite's rule with 60 points in each of two correlated coordinates."""
+    target = eg.Density(quadratic, init=jnp.zeros(2))
+    law = reference(target, target.init, 1.0, KEY, 512)
+    observe = features(target, Layout.of(target.init), law, 1.0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    z = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), -1).reshape(-1, 2)
+    w = np.outer(weights, weights).reshape(-1) / (2 * np.pi)
+    x = 1.0 + z @ np.linalg.cholesky(np.linalg.inv(PRECISION)).T
+    shape = np.asarray(jax.vmap(observe.observe)(jnp.asarray(x)))[:, observe.shape]
+    u = (x - 1.0) / law.deviation
+    np.testing.assert_allclose(w @ shape, 0, atol=1e-12)
+    third, fourth = (u**3 - 3 * u) / np.sqrt(6), (u**4 - 6 * u**2 + 3) / np.sqrt(24)
+    np.testing.assert_allclose((w @ (shape[:, :2] * third), w @ (shape[:, 2:4] * fourth)), 1.0, rtol=1e-9)
+    lower = np.concatenate([u, u**2 - 1], axis=1)
+    np.testing.assert_allclose(np.diagonal((shape[:, :2] * w[:, None]).T @ lower[:, :2]), 0, atol=1e-12)
+    np.testing.assert_allclose(np.diagonal((shape[:, 2:4] * w[:, None]).T @ lower[:, 2:]), 0, atol=1e-12)
+
+
+def two_modes(distance):
+    return lambda x: -jnp.logaddexp(-0.5 * jnp.sum((x - distance) ** 2), -0.5 * jnp.sum((x + distance) ** 2))
+
+
+def test_two_modes_far_apart_are_not_taken_for_a_gaussian():
+    with pytest.raises(eg.InputError, match="modes"):
+        reference(eg.Density(two_modes(15.0)), jnp.full(2, 15.0), 1.0, KEY, 0, effort=0.01)
+
+
+def test_both_of_two_modes_are_found_from_one_of_them():
+    law = reference(eg.Density(two_modes(1.5)), jnp.full(2, 1.5), 1.0, KEY, 0, effort=0.01)
+    assert not law.is_exact
+    assert 0.3 < np.mean(law.draws.sum(-1) > 0) < 0.7
+
+
+def test_pairs_in_the_same_place_of_two_arrays_are_looked_at():
+    tree = {"b": jnp.zeros(8), "w": jnp.zeros((2, 6))}
+    target = eg.Density(lambda x: 0.5 * (jnp.sum(x["b"] ** 2) + jnp.sum(x["w"] ** 2)), init=tree)
+    law = reference(target, tree, 1.0, KEY, 512)
+    pairs = set(zip(*(x.tolist() for x in features(target, Layout.of(tree), law, 1.0).pairs), strict=True))
+    assert {(k, 8 + k) for k in range(8)} <= pairs
 
 
 def test_a_law_that_cannot_be_normalised_is_refused():

@@ -8,6 +8,7 @@ from ergodica.verify.audit import Estimate
 from ergodica.verify.audit.laws import difference_root
 from ergodica.verify.audit.limit import limit, order
 from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.summary import _is_now_and_then
 from ergodica.verify.audit.tails import any_of, each_of, largest_of, normal_score, threshold, two_sided
 from ergodica.verify.audit.verdict import percent, temperature_words
 
@@ -123,6 +124,23 @@ def test_the_order_of_a_bias(power):
     found = order(sizes, 0.3 * sizes**power + noise, np.full(3, 1e-3))
     assert found is not None
     assert found.low < power < found.high < power + 0.2
+
+
+def test_the_interval_of_an_order_holds_it_away_from_small_steps():
+    """Euler's bias 1/(1 - h/2) - 1 is of order 1, with slopes of 1.9 and 1.3 at these step sizes."""
+    sizes = np.array([1.6, 0.8, 0.4, 0.2])
+    bias = 1 / (1 - sizes / 2) - 1
+    for count in (2, 3, 4):
+        found = order(sizes[:count], bias[:count], np.full(count, 1e-4))
+        assert found is not None
+        assert found.low < 1 < found.high
+
+
+def test_chains_that_blow_up_at_small_steps_only_do_so_now_and_then():
+    sizes = (0.4, 0.2, 0.1)
+    for blown, expected in (((0.1,), True), ((0.2, 0.1), True), ((0.4,), False), ((0.4, 0.2), False), ((), False)):
+        rungs = [Rung(h, None, np.zeros(2), slice(0, 1), steps=100, is_finite=h not in blown) for h in sizes]
+        assert _is_now_and_then(rungs) == expected
 
 
 def test_no_order_is_told_of_a_bias_that_is_not_clear():

@@ -28,7 +28,7 @@ from ergodica.verify.precision import widened
 from ergodica.verify.waiting import waiting
 
 BUDGET = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
-CALLS = 3e5  # calls of a NumPy step
+CALLS = 1.2e6  # calls of a NumPy step
 NUMPY_CHAINS = 32
 NUMBERS = 2560  # moved at once by all chains
 FEWEST, MOST = 256, 4096  # chains

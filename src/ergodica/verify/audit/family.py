@@ -17,6 +17,7 @@ from ergodica.verify.audit.known_laws import KnownLaw, known_laws
 from ergodica.verify.audit.result import FALSE_ALARM, Audit
 from ergodica.verify.audit.steps import one_line
 from ergodica.verify.audit.tails import any_of, each_of
+from ergodica.verify.audit.verdict import percent
 from ergodica.verify.waiting import waiting
 
 TEMPERATURES = (1.0, 0.1, 2.0)
@@ -73,7 +74,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         return row.law.name, f"{row.law.temperature:g}", found.notes[0], "", "", "", ""
     at = ladder_top(found)
     order = "-" if found.order is None else str(found.order)
-    seen = f"{100 * found.figures['seen']['temperature']:.2g} %"
+    seen = percent(found.figures["seen"]["temperature"])
     return (
         row.law.name, f"{row.law.temperature:g}", str(found.temperature), str(at.worst),
         number(at.step_size), order, seen,

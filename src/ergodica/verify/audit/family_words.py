@@ -14,6 +14,7 @@ SURE = 4.0  # standard errors by which an exponent or a factor must miss what wa
 CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it
 BLIND = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
 HOT = ("temperature", "one step")  # checks that a wrong temperature fails
+FOLLOWS = ("one step", "shape")  # checks that need no words of their own where the temperature is wrong
 FRACTIONS = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
 POWERS = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
 
@@ -204,9 +205,7 @@ def _other(rows: Sequence[Row]) -> list[str]:
     said = []
     names = dict.fromkeys(name for row in rows if row.audit.temperature is not None for name in row.failed)
     for name in names:
-        with_it = [
-            row for row in rows if name in row.failed and not (name == "one step" and "temperature" in row.failed)
-        ]
+        with_it = [row for row in rows if name in row.failed and not (name in FOLLOWS and "temperature" in row.failed)]
         if name == "temperature" or not with_it:
             continue
         said.append(_where(with_it[0].audit[name].explanation, [row.law.name for row in with_it], len(rows)))

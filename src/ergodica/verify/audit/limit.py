@@ -12,6 +12,7 @@ WEIGHTS = np.array([1 / 3, -2, 8 / 3])
 STRAIGHT = np.array([0.0, -1.0, 2.0])
 SIGNIFICANT = 3.0
 CLEAR = 4.0  # standard errors of a bias that counts towards its order
+SMALLEST = 3  # step sizes that show a bias clearly, from which its order is told
 SLOW = 4.0  # times what changed from the first to the second half of a record may be still to come
 UNSURE = 2.0  # times the error of that change, where the chains have not relaxed
 STILL_LARGE = 0.05  # change from h/2 to h/4 at which extrapolation is not trusted
@@ -68,16 +69,25 @@ def _to_come(rung: Rung, select: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def order(step_sizes: np.ndarray, bias: np.ndarray, errors: np.ndarray) -> Estimate | None:
-    """p of |bias| = c h^p, by weighted least squares of logarithms; None unless two step sizes show it clearly."""
-    is_clear = np.abs(bias) > CLEAR * errors
-    if is_clear.sum() < 2 or len(set(np.sign(bias[is_clear]))) > 1:
+    """p of |bias| = c h^p, by weighted least squares of logarithms; None unless two step sizes show it clearly.
+
+    From the three smallest of these. The interval holds what a bias that is no pure power may still change: as much as
+    the slope changes from the larger two to the smaller two; where there are only two, its size (Euler's bias
+    b = h/2 + h²/4 + ... has the slope 1 + b).
+    """
+    clear = np.flatnonzero(np.abs(bias) > CLEAR * errors)
+    if len(clear) < 2 or len(set(np.sign(bias[clear]))) > 1:
         return None
-    x, y = np.log(step_sizes[is_clear]), np.log(np.abs(bias[is_clear]))
-    weight = (bias[is_clear] / errors[is_clear]) ** 2
+    clear = clear[np.argsort(-step_sizes[clear])][-SMALLEST:]
+    x, y, noise = np.log(step_sizes[clear]), np.log(np.abs(bias[clear])), np.abs(errors[clear] / bias[clear])
+    weight = noise**-2
     centre = np.average(x, weights=weight)
     information = np.sum(weight * (x - centre) ** 2)
     slope = np.sum(weight * (x - centre) * y) / information
-    misfit = np.sum(weight * (y - np.average(y, weights=weight) - slope * (x - centre)) ** 2)
-    # a bias that is not a pure power (higher orders at large steps) misses the line by more than its errors
-    inflation = max(1.0, misfit / max(is_clear.sum() - 2, 1))
-    return Estimate.of(slope, np.sqrt(inflation / information))
+    if len(clear) == 2:
+        bend = np.abs(bias[clear[0]]) / 2
+    else:
+        local, gap = np.diff(y) / np.diff(x), np.diff(x)
+        by_point = noise * np.array([1 / gap[0], 1 / gap[0] + 1 / gap[1], 1 / gap[1]])
+        bend = max(abs(local[1] - local[0]) - np.linalg.norm(by_point), 0.0)
+    return Estimate.of(float(slope), float(np.hypot(information**-0.5, bend)))

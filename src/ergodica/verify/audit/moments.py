@@ -9,6 +9,7 @@ are moved with the *same* key: 1/2 (x - x')(dx - dx') has the mean Cov(x, dx), a
 out, so that the drift is seen at steps so small that there is no discretisation to speak of.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,12 +26,12 @@ from ergodica.verify.audit.steps import Step
 SMALL = 0.004  # mean square displacement of a small step, in units of the variance, for the fastest coordinate
 BLOCK = 4096  # pairs moved at once
 PAIRS = 2**17  # of a JAX step
-CALLED_PAIRS = 2**13  # of a NumPy step, at full effort
+CALLED_PAIRS = 2**16  # of a NumPy step, at full effort
 FEWEST_PAIRS = 2**10
 REPEATS = 8  # keys for each pair, where draws are dear
 HALVINGS = 30
 MOST_PAIRS = 2**17  # of coordinates: above, those of the chains' features
-NUMBERS = 2**22  # kept of all clusters, and in products that are made at a time: fewer clusters for more pairs
+NUMBERS = 2**22  # kept of all clusters: fewer of them for more pairs
 FEWEST_CLUSTERS = 32
 
 Pairs = tuple[np.ndarray, np.ndarray]  # indices i < j of coordinates
@@ -62,7 +63,7 @@ def balance(
     """One-step moments of a step without a state of its own; None if no small step is finite and moves."""
     half = len(law.draws) // 2
     one, other = law.draws[:half], law.draws[half : 2 * half]
-    pairs = all_pairs(step.dim) if step.dim * (step.dim - 1) // 2 <= MOST_PAIRS else _own_pairs(features)
+    pairs = all_pairs(step.dim) if _count_of_pairs(step.dim) <= MOST_PAIRS else _own_pairs(features)
     move, deviation = _moved if step.is_jax else _called, np.asarray(features.deviation)
     per_block = min(max((BLOCK if step.is_jax else FEWEST_PAIRS) // half, 1), one.shape[1])
     wanted = PAIRS if step.is_jax else max(int(min(effort, 1) * CALLED_PAIRS), FEWEST_PAIRS)
@@ -70,21 +71,17 @@ def balance(
     blocks = blocks[: max(wanted // (half * per_block), 1)]
     repeats = int(np.clip(wanted // (half * per_block * len(blocks)), 1, REPEATS))
 
-    def moments(h: float, count: int) -> np.ndarray:
-        """Means over a cluster of (n, q), n = Cov(x, dx), q = E[dx dx]: (clusters, 2, d + pairs)."""
-        again = repeats if count == len(blocks) else 1
-        total = 0.0
-        for r in range(again):
-            for k, block in enumerate(blocks[:count]):
-                x, y = one[:, block], other[:, block]
-                moved = move(step, x, y, np.random.SeedSequence([seed, 3, k, r]), h)
-                total = total + _pair_moments([z / deviation for z in (x, y, *moved)], pairs)
-        return np.asarray(total) / (again * count)
+    def moved(h: float, k: int, r: int) -> list[np.ndarray]:
+        x, y = one[:, blocks[k]], other[:, blocks[k]]
+        after = move(step, x, y, np.random.SeedSequence([seed, 3, k, r]), h)
+        return [z / deviation for z in (x, y, *after)]
 
-    h = _small_step(lambda h: moments(h, 1)[:, 1, : step.dim].mean(0), step_size)
-    if h is None:
-        return None
-    return _balance(h, moments(h, len(blocks)), moments(h / 2, len(blocks)), deviation, pairs)
+    def moments(h: float) -> np.ndarray:
+        products = (_products(moved(h, k, r), pairs) for r in range(repeats) for k in range(len(blocks)))
+        return _picked(functools.reduce(np.add, products) / (repeats * len(blocks)), pairs)
+
+    h = _small_step(lambda h: np.mean(np.square(moved(h, 0, 0)[2:]), axis=(0, 1, 2)), step_size)
+    return None if h is None else _balance(h, moments(h), moments(h / 2), deviation, pairs)
 
 
 def _own_pairs(features: Features) -> Pairs:
@@ -128,26 +125,36 @@ def _balance(h: float, whole: np.ndarray, halved: np.ndarray, deviation: np.ndar
     )  # fmt: skip
 
 
-def _pair_moments(moved: list[np.ndarray], pairs: Pairs) -> np.ndarray:
-    """(clusters, 2, d + pairs) from draws, other draws, and the steps of both: (clusters, pairs of draws, d)."""
+def _products(moved: list[np.ndarray], pairs: Pairs) -> np.ndarray:
+    """n = Cov(x, dx) and q = E[dx dx], means over clusters, from draws, other draws, and the steps of both (clusters,
+    pairs of draws, d): all of them (clusters, 2, d, d), or above MOST_PAIRS (clusters, 2, d + pairs)."""
     dim = moved[0].shape[2]
-    affordable = NUMBERS // (dim + len(pairs[0]))
+    is_all = _count_of_pairs(dim) <= MOST_PAIRS
+    affordable = NUMBERS // (dim**2 if is_all else dim + len(pairs[0]))
     clusters = min(len(moved[0]), max(2 ** int(np.log2(max(affordable, 1))), FEWEST_CLUSTERS))
     u, v, du, dv = (x.reshape(clusters, -1, dim) for x in moved)
-    at_once = max(NUMBERS // dim**2, 1)
-    parts = [slice(k, k + at_once) for k in range(0, clusters, at_once)]
-    return np.concatenate([_products(u[k] - v[k], du[k], dv[k], pairs) for k in parts])
+    count = 2 * u.shape[1]
+    if is_all:
+        n = np.swapaxes(u - v, 1, 2) @ (du - dv)
+        q = np.swapaxes(du, 1, 2) @ du + np.swapaxes(dv, 1, 2) @ dv
+        return np.stack([n, q], axis=1) / count
+    i, j = (np.concatenate([np.arange(dim), side]) for side in pairs)
+    x, dx = u - v, du - dv
+    n = (x[..., i] * dx[..., j] + x[..., j] * dx[..., i]).sum(1) / 2
+    q = (du[..., i] * du[..., j] + dv[..., i] * dv[..., j]).sum(1)
+    return np.stack([n, q], axis=1) / count
 
 
-def _products(apart: np.ndarray, du: np.ndarray, dv: np.ndarray, pairs: Pairs) -> np.ndarray:
-    def picked(matrix: np.ndarray) -> np.ndarray:
-        symmetric = (matrix + np.swapaxes(matrix, 1, 2)) / 2
-        return np.concatenate([np.diagonal(symmetric, axis1=1, axis2=2), symmetric[:, pairs[0], pairs[1]]], axis=1)
+def _picked(products: np.ndarray, pairs: Pairs) -> np.ndarray:
+    """(clusters, 2, d + pairs)."""
+    if products.ndim == 3:
+        return products
+    i, j = (np.concatenate([np.arange(products.shape[-1]), side]) for side in pairs)
+    return (products[..., i, j] + products[..., j, i]) / 2
 
-    count = 2 * apart.shape[1]
-    n = np.swapaxes(apart, 1, 2) @ (du - dv) / count
-    q = (np.swapaxes(du, 1, 2) @ du + np.swapaxes(dv, 1, 2) @ dv) / count
-    return np.stack([picked(n), picked(q)], axis=1)
+
+def _count_of_pairs(dim: int) -> int:
+    return dim * (dim - 1) // 2
 
 
 def _moved(step: Step, one: np.ndarray, other: np.ndarray, seed: np.random.SeedSequence, h: float) -> list[np.ndarray]:

@@ -17,6 +17,7 @@ from ergodica.integrators import Kernel, Leapfrog
 from ergodica.samplers import hmc
 from ergodica.tree import Layout
 from ergodica.verify.audit.cost import work_of_gradient
+from ergodica.verify.audit.starts import spread_starts
 from ergodica.verify.discrete.quadratic import quadratic_of
 
 HESSIANS = 400  # numbers in a position up to which a Gaussian is looked for
@@ -25,7 +26,7 @@ KEPT = 128  # draws kept of each chain
 LEAPS = 16
 ROUNDS = 40  # of adapting the trajectories' step and mass
 MOST_APART = 8  # trajectories between draws that are kept
-WORK = 2e9  # as `work` counts it
+REFERENCE_WORK = 2e9  # as `work` counts it
 HOPELESS = 2.0
 SETTLED = 1.05  # the largest R-hat of a reference that counts as settled
 
@@ -73,7 +74,7 @@ def reference(
     if name not in _DRAWN:
         while len(_DRAWN) >= MOST_DRAWN:
             _DRAWN.pop(next(iter(_DRAWN)))
-        starts = _starts(draw, position, layout, key)
+        starts = _starts(target, draw, position, temperature, layout, key)
         _DRAWN[name] = target, _leapfrog(target, layout, starts, temperature, key, effort)
     return _DRAWN[name][1]
 
@@ -123,10 +124,13 @@ def _moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     return mean, u.mean(1).std(0, ddof=1) / root, deviation, (u * u).mean(1).std(0, ddof=1) / root
 
 
-def _starts(draw: Any, position: PyTree, layout: Layout, key: Array) -> np.ndarray:
+def _starts(target: Any, draw: Any, position: PyTree, temperature: float, layout: Layout, key: Array) -> np.ndarray:
     if draw is not None:
         return np.asarray(jax.jit(jax.vmap(lambda k: layout.ravel(draw(k))))(jax.random.split(key, CHAINS)), float)
-    return np.broadcast_to(np.asarray(layout.ravel(position), float), (CHAINS, layout.size))
+    start = np.asarray(layout.ravel(position), float)
+    if target.domain is not None:  # far starts may be outside
+        return np.broadcast_to(start, (CHAINS, layout.size))
+    return spread_starts(target, layout, start, temperature, CHAINS, np.asarray(jax.random.key_data(key)).tolist())
 
 
 def _leapfrog(
@@ -134,7 +138,7 @@ def _leapfrog(
 ) -> Reference:
     """HMC with a step that follows acceptance and a mass that follows the spread, both frozen before draws are kept."""
     each = work_of_gradient(target, layout) * LEAPS * CHAINS * (ROUNDS + KEPT)
-    apart = int(np.clip(min(effort, 1) * WORK / each, 1, MOST_APART))
+    apart = int(np.clip(min(effort, 1) * REFERENCE_WORK / each, 1, MOST_APART))
     x, step_size, mass = jnp.asarray(starts), jnp.asarray(0.1, jnp.float64), jnp.ones(layout.size, jnp.float64)
     number, kept, shares = jnp.asarray(temperature, jnp.float64), [], []
     for n in range(ROUNDS + KEPT):
@@ -144,18 +148,16 @@ def _leapfrog(
             shares.append(float(accepted))
             continue
         step_size = step_size * jnp.exp(2 * (accepted - 0.8))
-        if n in (
-            ROUNDS // 4,
-            ROUNDS // 2,
-        ):  # mass T/variance: every coordinate moves its own deviation per unit of time
+        # mass T/variance: every coordinate moves its own deviation per unit of time
+        if n in (ROUNDS // 4, ROUNDS // 2):
             spread = jnp.var(x, axis=0)
             mass, step_size = number / jnp.maximum(spread, 1e-12 * jnp.max(spread)), jnp.asarray(0.3, jnp.float64)
     draws = np.swapaxes(np.stack(kept), 0, 1)
     rhat = _rhat(draws)
     if not rhat < HOPELESS:  # NaN where draws are not finite, or none moved
         raise InputError(
-            f"reference draws of exp(-U/T) do not settle (R-hat {rhat:.3g}): is the law normalisable, can chains reach "
-            "all of it? Give position= near its mode, or a target whose truth has a draw"
+            f"reference draws of exp(-U/T) do not settle (R-hat {rhat:.3g}): is the law normalisable, has it modes "
+            "between which chains do not cross? Give a target whose truth has a draw, or position= near its mode"
         )
     mean, mean_error, deviation, variance_error = _moments(draws)
     share = 100 * np.mean(shares)

@@ -4,8 +4,8 @@ Positions are flat vectors here, in the order of `ravel_pytree`; only the user's
 """
 
 import inspect
+import itertools
 from collections.abc import Callable
-from itertools import count
 from typing import Any, NamedTuple
 
 import jax
@@ -78,12 +78,13 @@ def one_line(error: Exception) -> str:
 
 
 def _refusal(reasons: list[Exception], init: Callable[..., Any] | None) -> str:
-    call = "step(key, position, step_size)" if init is None else "step(key, state, step_size)"
+    after = "step(key, state, step_size), after init(key, position) or init(position),"
+    call = "step(key, position, step_size)" if init is None else after
     said = (
         f"{call} raised, traced by JAX: {one_line(reasons[0])}; called with NumPy arrays and a Generator as key: "
         f"{one_line(reasons[-1])}"
     )
-    return said if init is not None or not any(map(_misses_a_state, reasons)) else f"{said}; {STATE_HINT}"
+    return said if init is not None or not all(map(_misses_a_state, reasons)) else f"{said}; {STATE_HINT}"
 
 
 def _misses_a_state(error: Exception) -> bool:
@@ -141,7 +142,7 @@ def _try(step: Step, vector: np.ndarray, step_size: float) -> Any:
 
 def _guarded(step: Step) -> Step:
     """A NumPy step that says at which call it raised, if one of the many does: the trial call did not."""
-    calls = count(1)
+    calls = itertools.count(1)
 
     def move(key: Any, state: Any, step_size: float) -> Any:
         number = next(calls)

@@ -13,6 +13,7 @@ from ergodica.targets import Density
 from ergodica.tree import Layout
 
 SAME = 1e-8  # relative change, in units of the law, up to which a derivative counts as constant
+STRAIGHT = 1e-5  # relative difference up to which a slope counts as that of the Gaussian: float32 data round it
 HESSIAN_LIMIT = 2 * 10**7  # numbers in the Hessians of all examples
 BLOCK_NUMBERS = 2**22  # numbers of per-example derivatives made at a time
 
@@ -57,7 +58,8 @@ def as_density(law: Quadratic, position: PyTree) -> Density:
 def quadratic_of(target: Any, position: PyTree) -> Quadratic:
     """The Gaussian that the target is; refuses any other target.
 
-    The Hessian is compared at the position, about it at its own scale, and at three standard deviations.
+    Hessian and slope are compared at the position, about it at its own scale, at its mirror image, and at 3 and 30
+    standard deviations on both sides: the Hessian alone is the same in both of two modes that are alike.
     """
     layout, rng = Layout.of(position), np.random.default_rng(20150615)
     start = np.asarray(layout.ravel(position))
@@ -72,9 +74,23 @@ def quadratic_of(target: Any, position: PyTree) -> Quadratic:
             f"is {least:.3g}, expected more than 0; give every direction a prior"
         )
     mean = start - np.linalg.solve(hessian, slope)
-    far = mean + 3 * np.sqrt(np.diag(np.linalg.inv(hessian))) * rng.normal(size=start.shape)
-    _refuse_other(hessian, _derivatives(target, layout, far)[1])
+    apart = np.sqrt(np.diag(np.linalg.inv(hessian))) * rng.normal(size=start.shape)
+    for far in (mean + 3 * apart, mean + 30 * apart, mean - 30 * apart, -start):
+        there, other = _derivatives(target, layout, far)
+        _refuse_other(hessian, other)
+        _refuse_bent(hessian, there, far - mean, hessian @ mean)
     return Quadratic(mean, hessian)
+
+
+def _refuse_bent(hessian: np.ndarray, slope: np.ndarray, x: np.ndarray, offset: np.ndarray) -> None:
+    """Where the slope is not hessian @ x, up to rounding of its parts."""
+    size = np.abs(hessian) @ np.abs(x) + np.abs(offset) + np.sqrt(np.diag(hessian))
+    change = np.max(np.abs(slope - hessian @ x) / size)
+    if not change < STRAIGHT:
+        raise InputError(
+            f"the target is not Gaussian: the slope of its potential is off by {change:.3g} of its size from that of a "
+            "Gaussian with the same Hessian; has it several modes?"
+        )
 
 
 def _derivatives(target: Any, layout: Layout, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

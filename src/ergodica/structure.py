@@ -145,8 +145,9 @@ def check_look(recipe: Any, found: "Look") -> None:
         _check_finite(f"curl[{(row, col)!r}]", operator)
         if row == col:
             _check_skew(f"curl[{(row, col)!r}]", operator)
-    for (what, slot), (gap, bound) in found.mixed.items():
-        _check_elementwise(recipe, what, slot, np.asarray(gap), float(bound))
+    for (what, row, col, slot), (gap, bound) in found.mixed.items():
+        key, blocks = (row, recipe.diffusion) if what == "diffusion" else ((row, col), recipe.curl)
+        _check_elementwise(f"{what}[{key!r}]", blocks[key], slot, np.asarray(gap), float(bound))
 
 
 class Look(NamedTuple):
@@ -156,7 +157,7 @@ class Look(NamedTuple):
     masses: dict[str, Operator]
     diffusion: dict[str, Operator]
     curl: dict[tuple[str, str], Operator]
-    mixed: dict[tuple[Any, str], tuple[Array, Array]]  # by key of the block and slot it reads: gaps and their bound
+    mixed: dict[tuple[str, str, str, str], tuple[Array, Array]]  # by block and slot that it reads: gaps and their bound
 
 
 def look(recipe: Any, point: Point) -> Look:
@@ -168,10 +169,13 @@ def look(recipe: Any, point: Point) -> Look:
             jax.eval_shape(lambda phase, e=energy, n=name: e.value(point._replace(phase=phase), n), point.phase)
     diffusion = {slot: field.at(point, slot, slot) for slot, field in recipe.diffusion.items()}
     curl = {(row, col): field.at(point, row, col) for (row, col), field in recipe.curl.items()}
-    mixed = {}
-    for key, field in (*recipe.diffusion.items(), *recipe.curl.items()):
-        row, col = key if isinstance(key, tuple) else (key, key)
-        mixed |= {(key, slot): gaps for slot, gaps in _mixing(field, point, row, col).items()}
+    blocks = [("diffusion", slot, slot, field) for slot, field in recipe.diffusion.items()]
+    blocks += [("curl", row, col, field) for (row, col), field in recipe.curl.items()]
+    mixed = {
+        (what, row, col, slot): gaps
+        for what, row, col, field in blocks
+        for slot, gaps in _mixing(field, point, row, col).items()
+    }
     return Look(point.potential, masses, diffusion, curl, mixed)
 
 
@@ -272,15 +276,13 @@ def _mixing(field: Field, point: Point, row: str, col: str) -> dict[str, tuple[A
     return found
 
 
-def _check_elementwise(recipe: Any, key: Any, slot: str, gap: np.ndarray, bound: float) -> None:
+def _check_elementwise(what: str, field: Field, slot: str, gap: np.ndarray, bound: float) -> None:
     if not gap.max() > bound:
         return
-    what, blocks = ("curl", recipe.curl) if isinstance(key, tuple) else ("diffusion", recipe.diffusion)
-    field = blocks[key]
     inner = field.inner if isinstance(field, Root) else field
     advice = "use eg.Diagonal" if isinstance(inner, Elementwise) else "leave out elementwise=True"
     i = int(np.argmax(gap))
     raise InputError(
-        f"{what}[{key!r}]: entry {i} of this eg.{type(inner).__name__} depends on other coordinates of z.{slot} than "
+        f"{what}: entry {i} of this eg.{type(inner).__name__} depends on other coordinates of z.{slot} than "
         f"its own (J v differs from v * J 1 by {float(gap[i]):g}): {advice}"
     )

@@ -63,7 +63,7 @@ def test_compensated_runs_on_small_data_gather_their_rows():
     assert isinstance(batches_for(target, 2, False, True, 0), Windows)
     gathers = batches_for(target, 10, True, True, 0)
     assert isinstance(gathers, Gathers)
-    places = gathers.ahead(jax.random.split(jax.random.key(5), (3, 2)), None)
+    places = gathers.ahead(jax.random.split(jax.random.key(5), (3, 2)))
     first, second = gathers.at(places[1])
     assert len(set(first.tolist())) == len(set(second.tolist())) == 5
     assert set(first.tolist()) != set(second.tolist())
@@ -131,3 +131,9 @@ def test_non_finite_chain_is_named_with_step_and_advice():
         eg.sample(eg.gallery.two_peaks(), eg.sgld(), steps=200, step_size=1000.0)
     with pytest.raises(eg.NonFiniteError, match="use offset > "):
         eg.sample(eg.gallery.two_peaks(), eg.gsgrhmc(offset=0.5), steps=5000, step_size=0.05)
+
+
+def test_float64_of_the_callers_thread_holds_in_the_chains_threads():
+    with jax.enable_x64(False):
+        run = eg.sample(eg.gallery.gaussian(2), eg.sgld(), steps=3, step_size=0.1, chains=2, progress=False)
+    assert run.posterior.dtype == np.float32

@@ -51,9 +51,9 @@ class Batches(eqx.Module):
     length: eqx.AbstractVar[int]
     is_paired: eqx.AbstractVar[bool]
 
-    @abstractmethod
-    def ahead(self, keys: Array, handed: PyTree) -> PyTree:
+    def ahead(self, keys: Array) -> PyTree:
         """Where the batches of some steps are, leaves (step, ...), from two keys for each, (step, 2)."""
+        raise NotImplementedError("the host brings them")
 
     @abstractmethod
     def at(self, place: PyTree) -> PyTree:
@@ -78,7 +78,7 @@ class Windows(Batches):
         wrapped = np.concatenate([order, order[: self.length - 1]])
         self.rows = jax.tree.map(lambda leaf: jnp.asarray(np.take(leaf, wrapped, axis=0)), target.data)
 
-    def ahead(self, keys, handed):
+    def ahead(self, keys):
         return _each(lambda key: jax.random.randint(key, (), 0, self.size), keys, self.is_paired)
 
     def at(self, place):
@@ -103,7 +103,7 @@ class Gathered(Batches):
 class Gathers(Gathered):
     """`length` rows drawn without replacement for every step."""
 
-    def ahead(self, keys, handed):
+    def ahead(self, keys):
         def indices(keys: Array) -> Array:
             return jax.vmap(lambda key: jax.random.permutation(key, self.size)[: self.length])(keys)
 
@@ -114,15 +114,12 @@ class Gathers(Gathered):
 class Independent(Gathered):
     """`length` rows drawn with replacement for every step."""
 
-    def ahead(self, keys, handed):
+    def ahead(self, keys):
         return _each(lambda key: jax.random.randint(key, (self.length,), 0, self.size), keys, self.is_paired)
 
 
 class Epochs(Gathered):
     """Every row once in an epoch; the orders come from the host, as an epoch may outlast a chunk."""
-
-    def ahead(self, keys, handed):
-        return handed
 
     def on_host(self, seed, chain, first, length):
         """Row numbers, (step, 1 or 2, rows): those of places first * n, ..., in the sequence of all epochs."""
@@ -142,17 +139,14 @@ class Handed(Batches):
     length: int = eqx.field(static=True)
     is_paired: bool = eqx.field(static=True)
 
-    def ahead(self, keys, handed):
-        return handed
-
     def at(self, place):
         return place
 
 
 @sound_filter_jit
-def places_ahead(batches: Batches, keys: Array, handed: PyTree) -> PyTree:
+def places_ahead(batches: Batches, keys: Array) -> PyTree:
     """Where the batches of a chunk are, from all its keys (see `chunk_keys`)."""
-    return batches.ahead(keys[:, 1:], handed)
+    return batches.ahead(keys[:, 1:])
 
 
 @lru_cache(maxsize=8)  # an epoch may last for many chunks

@@ -21,6 +21,16 @@ from ergodica.driver.store import Kept
 from ergodica.integrators import Kernel, State
 
 
+def _as_here() -> Callable[[], None]:
+    """Sets float64 in a new thread as it is in this one: `with jax.enable_x64(True)` holds in its own thread alone."""
+    is_wide = jnp.asarray(0.0).dtype == jnp.float64
+
+    def enter() -> None:
+        jax.enable_x64(is_wide).__enter__()
+
+    return enter
+
+
 class Engine:
     """The chains of a run and how they go on; between two calls of `advance` it can be saved."""
 
@@ -52,7 +62,7 @@ class Engine:
         self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
         workers = min(len(states), os.cpu_count() or 1)
         self.groups = np.array_split(np.arange(len(states)), workers) if is_shared else None
-        self._threads = ThreadPoolExecutor(max_workers=workers)
+        self._threads = ThreadPoolExecutor(workers, initializer=_as_here(), thread_name_prefix="ergodica")
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
@@ -91,7 +101,8 @@ class Engine:
             else:
                 handed = self.batches.on_host(self.seed, chain, first, self.length)
             own = keys if self.groups is None else chunk_keys(jnp.asarray(self.seed), jnp.asarray(0), steps)
-            places = places_ahead(self.batches, own, handed)
+            # what was handed over goes in as it is: through another compiled call it would be copied
+            places = places_ahead(self.batches, own) if handed is None else handed
         padded = np.empty(self.length)
         padded[:count] = self.sizes.between(first, first + count)
         padded[count:] = padded[count - 1]

@@ -57,11 +57,11 @@ class Run:
 
         return summary(*self._judged())
 
-    def diagnose(self) -> Any:
-        """A verdict in words, with thresholds and what to change."""
+    def diagnose(self, target: Any = None, seed: int = 0) -> Any:
+        """A verdict in words, with thresholds and what to change; with the target also what its gradients say."""
         from ergodica.diagnostics import diagnose
 
-        return diagnose(*self._judged())
+        return diagnose(*self._judged(), target=target, seed=seed)
 
     def plot(self, folder: Path | str) -> Any:
         """Trace, marginals, pairs, running means and bias against step, as pictures in a folder."""

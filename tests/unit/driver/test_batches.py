@@ -34,7 +34,7 @@ def test_epochs_visit_every_row_once_and_go_on_across_their_end(is_paired):
 def test_independent_rows_come_with_replacement_and_equally_often():
     rows = batches_for(TARGET, 6, False, False, 0, "independent")
     assert isinstance(rows, Independent)
-    places = np.asarray(places_ahead(rows, KEYS, None))
+    places = np.asarray(places_ahead(rows, KEYS))
     counts = np.bincount(places.ravel(), minlength=60)
     # 6,000 draws over 60 rows: chi-square with 59 degrees of freedom, 1e-6 quantile 119
     assert np.sum((counts - 100) ** 2 / 100) < 119
@@ -94,7 +94,7 @@ def test_an_estimator_needs_batches():
 
 def test_a_key_is_never_used_twice():
     windows = batches_for(TARGET, 6, True, False, 0)
-    places = np.asarray(places_ahead(windows, KEYS, None))
+    places = np.asarray(places_ahead(windows, KEYS))
     assert places.shape == (1_000, 2)
     assert abs(np.corrcoef(places.T)[0, 1]) < 5 / 1_000**0.5
     assert jax.tree.leaves(windows.at(jnp.asarray(places[0])))[0].shape == (3, 2)

@@ -23,11 +23,11 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer laws, wider intervals")
     parser.add_argument("--json", action="store_true", help="print data in place of tables")
     options = parser.parse_args()
-    settings = {"dims": (10,), "effort": 0.05} if options.quick else {}
+    settings = {"dims": (2,), "temperatures": (1.0,), "effort": 0.02} if options.quick else {}
     reports = {
         "SGLD": eg.audit_family(adapters.sgld(), **settings),
         "SGHMC": eg.audit_family(adapters.sghmc(), **settings),
-        "SGNHT at step size 0.1": in_use(0.1, effort=0.1 if options.quick else 1.0),
+        "SGNHT at step size 0.1": in_use(0.1, effort=0.02 if options.quick else 1.0),
     }
     if options.json:
         print(json.dumps({name: report.to_dict() for name, report in reports.items()}, indent=2))

@@ -33,7 +33,7 @@ from tests.statistical.linear_cases import (
 )
 from tests.statistical.one_step import OneStep, one_step
 
-CHAINS = 16_000
+CHAINS = 8_000
 LIMIT = 4.5  # standard errors
 WRONG = 9.0  # standard errors that a wrong sampler must show
 EARLY, LATE = 3, 25  # numbers of the steps that are looked at

@@ -116,7 +116,7 @@ def audit_family(
         ...         noise = jnp.sqrt(2 * temperature * h) * jax.random.normal(key, x.shape)
         ...         return x - h * jax.grad(potential)(x) + noise
         ...     return step
-        >>> audit_family(build, dims=(1,), effort=0.1).passed
+        >>> audit_family(build, dims=(1,), temperatures=(1.0,), effort=0.1).passed
         True
     """
     call, takes_temperature = _builder(build)

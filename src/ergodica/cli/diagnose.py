@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from ergodica.cli.loading import load as load_object
-from ergodica.diagnostics import diagnose
 from ergodica.driver.run import load
 
 
@@ -20,10 +19,8 @@ from ergodica.driver.run import load
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def diagnose_command(run: Path, halved: Path | None, target: str | None, seed: int, as_json: bool) -> None:
     """Did the chains meet, are there enough draws, is it the law asked for? Exit code 1 when something is wrong."""
-    found = load(run)
-    half = load(halved) if halved is not None else found.halved
     law = load_object(target) if target is not None else None
-    diagnosis = diagnose(found.posterior, found.stats, found.settings, found.moments, half, law, seed)
+    diagnosis = load(run, halved).diagnose(law, seed)
     click.echo(json.dumps(diagnosis.to_dict()) if as_json else str(diagnosis))
     if not diagnosis.passed:
         raise click.exceptions.Exit(1)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from ergodica.diagnostics.plots import plot
 from ergodica.driver.run import load
 
 
@@ -14,9 +13,8 @@ from ergodica.driver.run import load
 @click.option("--halved", type=click.Path(path_type=Path), help="A run with half the step size, for bias against step.")
 def plot_command(run: Path, folder: Path, halved: Path | None) -> None:
     """Trace, marginals, pairs, running mean with its error and, where the step was halved, bias against step: PNG."""
-    found = load(run)
-    half = load(halved) if halved is not None else found.halved
-    for path in plot(found.posterior, found.stats, found.settings, halved=half, folder=folder):
+    found = load(run, halved)
+    for path in found.plot(folder):
         click.echo(path)
-    if half is None:
+    if found.halved is None:
         click.echo("no bias against step: give --halved, a run with half the step size", err=True)

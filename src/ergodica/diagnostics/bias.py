@@ -16,8 +16,9 @@ from ergodica.report import Check
 BIAS = 0.1  # of the sd, for means and for sds
 
 NOT_LOOKED_AT = (
-    "Step-size bias was not looked at, and neither R-hat nor effective sample sizes can see it. run.halve() runs again "
-    "with half the step; or sample twice, with step h and h/2, and call `ergodica diagnose run.nc --halved half.nc`."
+    "Step-size bias was not looked at, and neither R-hat nor effective sample sizes can see it. run.halve() and "
+    "`ergodica sample --halve` run again with half the step; a run saved apart is given by "
+    "`ergodica diagnose run.nc --halved half.nc`."
 )
 
 

@@ -70,10 +70,7 @@ class Run:
         return plots.plot(*self._judged(), folder=folder)
 
     def _judged(self) -> tuple[Any, ...]:
-        from ergodica.output.names import named
-
-        posterior = None if self.posterior is None else named(self.posterior)
-        return posterior, self.stats, self.settings, self.moments, self.halved
+        return self.posterior, self.stats, self.settings, self.moments, self.halved
 
     def halve(self) -> "Run":
         """This run beside one with half the step size, twice the steps and another seed: `diagnose` compares them."""
@@ -82,13 +79,19 @@ class Run:
         return replace(self, halved=self.again())
 
 
-def load(path: Path | str) -> Run:
-    """A run from its netCDF file; of one that was stopped, what it had drawn (`run.nc.part`)."""
+def load(path: Path | str, halved: Path | str | None = None) -> Run:
+    """A run from its netCDF file; of one that was stopped, what it had drawn (`run.nc.part`).
+
+    Args:
+        halved: the file of the same run with half the step size, where it was saved apart.
+    """
     from ergodica.output.files import load as load_file
 
     if not Path(path).exists() and part_folder(path).is_dir():
-        return Run(*read_part(part_folder(path)))
-    return _run_of(load_file(path))
+        run = Run(*read_part(part_folder(path)))
+    else:
+        run = _run_of(load_file(path))
+    return run if halved is None else replace(run, halved=load(halved))
 
 
 def _run_of(loaded: Any) -> Run:

@@ -12,7 +12,7 @@ import ergodica as eg
 from ergodica.tree import Layout
 from ergodica.verify.audit.features import features
 from ergodica.verify.audit.laws import expectations
-from ergodica.verify.audit.reference import reference
+from ergodica.verify.audit.reference import Reference, reference
 
 KEY = jax.random.key(5)
 PRECISION = np.array([[2.0, 0.6], [0.6, 0.5]])
@@ -73,6 +73,29 @@ def test_features_have_the_means_that_are_stated(leapfrogged):
     by_draws, errors = expectations(observe, law, observed)
     np.testing.assert_allclose(by_draws[observe.shape], observed.mean(0)[observe.shape])
     assert (errors[observe.shape] > 0).all()
+
+
+def within_walls(x):
+    return 0.7 * x[0] + 0.3 * jnp.cos(3 * x[0]) + x[1] * (1 + 0.5 * x[0])
+
+
+@pytest.mark.parametrize(("low", "high"), [([0, 0], [1, np.inf]), ([-np.inf, -1], [1, 2]), ([0, -np.inf], [np.inf, 0])])
+def test_features_have_the_means_that_are_stated_where_the_density_does_not_vanish_at_a_wall(low, high):
+    """By Gauss and Legendre's rule with 300 points a coordinate, far into the open sides."""
+    target = eg.Density(lambda x: within_walls(x) + 0.1 * jnp.sum(x**4), domain=eg.Box(np.array(low), np.array(high)))
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    ends = np.clip(low, -5, 5), np.clip(high, -5, 5)
+    x = np.stack(np.meshgrid(*(a + (b - a) * (nodes + 1) / 2 for a, b in zip(*ends, strict=True)), indexing="ij"), -1)
+    x, w = x.reshape(-1, 2), np.outer(weights, weights).reshape(-1)
+    w = w * np.exp(-jax.vmap(target.function)(x))
+    w /= w.sum()
+    mean = w @ x
+    law = Reference(x[None], mean, np.sqrt(w @ (x - mean) ** 2), np.zeros(2), np.zeros(2), "by quadrature")
+    observe = features(target, Layout.of(mean), law, 1.0)
+    expected, _ = expectations(observe, law, None)
+    known = slice(0, observe.shape.start)
+    observed = w @ np.asarray(jax.vmap(observe.observe)(jnp.asarray(x)))
+    np.testing.assert_allclose(observed[known], expected[known], atol=1e-9)
 
 
 def test_shape_is_0_for_any_gaussian_and_unit_for_a_hermite_polynomial():

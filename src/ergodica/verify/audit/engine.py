@@ -220,7 +220,7 @@ class Bench:
 
     def _observed(self, chains: Any) -> np.ndarray | None:
         """Averages of the features over draws, a row for each cluster; None where their means are known."""
-        if self.target.domain is None and self.law.is_gaussian:
+        if self.law.is_gaussian:
             return None
         count = min(self.law.draws.shape[1], OBSERVED)
         return np.mean([chains.observe(self.law.draws[:, k]) for k in range(count)], axis=0)

@@ -4,11 +4,16 @@ With u = (x - m) / s, m and s the mean and deviation of the claimed law, and g =
 
     u_i             0   mean
     u_i²            1   variance
-    u_i s_i g_i / T 1   equipartition: by parts, E[(x_i - m) dU/dx_j] = T if i = j, else 0, where the density vanishes
-                        at the boundary
+    u_i s_i g_i / T 1   equipartition: by parts, E[(x_i - m) dU/dx_j] = T if i = j, else 0
     (u_i s_j g_j + u_j s_i g_i) / 2T   0   the same for pairs i < j
     shape(u)            0 for a Gaussian, else by draws: skewness, kurtosis, and how one coordinate bends with others
     U / T               no known mean: it shows slow changes of the energy
+
+Where the domain has walls, parts leave no boundary term, and 1/x at the wall no heavy tail, if the factor of g_j
+vanishes there. With w = (1 + (x-m)/(m-low)) (1 - (x-m)/(high-m)), 1 where there are none:
+
+    v g / T + 1 - v'            1   v = x - m; x less the wall where there is one; (x - m) w between two
+    u_i s_j (w_j g_j / T - w'_j)  0   for i != j
 
 The shape is told by bounded functions, so that heavy tails do no harm. With a = 3/2, b = 1/2 and, for a Gaussian u,
 e^{a²/2} sin(a u) = a He1(u) - a³/6 He3(u) + ..., e^{a²/2} cos(a u) = 1 - a²/2 He2(u) + a⁴/24 He4(u) - ...:
@@ -28,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.targets.domain import leaf_boxes
 from ergodica.tree import Layout
 from ergodica.verify.audit.reference import Reference
 
@@ -45,6 +51,8 @@ class Features(NamedTuple):
     deviation: Array
     temperature: Array
     pairs: tuple[Array, Array]
+    low: Array
+    high: Array
 
     @property
     def dim(self) -> int:
@@ -94,12 +102,22 @@ class Features(NamedTuple):
 
     def observe(self, x: Array) -> Array:
         potential, gradient = self.target.evaluate(self.layout.unravel(x))
-        slope = self.layout.ravel(gradient).astype(jnp.float64) * self.deviation / self.temperature
+        slope = self.layout.ravel(gradient).astype(jnp.float64) / self.temperature
         u = (x - self.mean) / self.deviation
         i, j = self.pairs
-        crossed = (u[i] * slope[j] + u[j] * slope[i]) / 2
+        even, inner = self._inside(x - self.mean, slope)
+        crossed = (u[i] * inner[j] + u[j] * inner[i]) / 2
         energy = potential.astype(jnp.float64)[None] / self.temperature
-        return jnp.concatenate([u, u * u, u * slope, crossed, *_shape(u), energy])
+        return jnp.concatenate([u, u * u, even, crossed, *_shape(u), energy])
+
+    def _inside(self, y: Array, slope: Array) -> tuple[Array, Array]:
+        """v g / T + 1 - v' and s (w g / T - w'), for y = x - m; a wall at infinity adds 0."""
+        a, b = 1 / (self.mean - self.low), 1 / (self.high - self.mean)
+        below, above = 1 + a * y, 1 - b * y
+        w, dw = below * above, a * above - b * below
+        one = jnp.where(a > 0, y + 1 / a, jnp.where(b > 0, y - 1 / b, y)) * slope
+        both = y * w * slope + 1 - w - y * dw
+        return jnp.where((a > 0) & (b > 0), both, one), self.deviation * (w * slope - dw)
 
 
 def _shape(u: Array) -> list[Array]:
@@ -117,7 +135,21 @@ def _shape(u: Array) -> list[Array]:
 def features(target: Any, layout: Layout, law: Reference, temperature: float) -> Features:
     i, j = all_pairs(layout.size) if layout.size <= ALL_PAIRS else _some_pairs(layout)
     mean, deviation, number = (jnp.asarray(x, jnp.float64) for x in (law.mean, law.deviation, temperature))
-    return Features(target, layout, mean, deviation, number, (jnp.asarray(i), jnp.asarray(j)))
+    low, high = (jnp.asarray(wall, jnp.float64) for wall in _walls(target, layout))
+    return Features(target, layout, mean, deviation, number, (jnp.asarray(i), jnp.asarray(j)), low, high)
+
+
+def _walls(target: Any, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and highest value of every coordinate."""
+    boxes = leaf_boxes(target.domain, layout.unravel(jnp.zeros(layout.size)))
+    sides = [(-np.inf, np.inf) if box is None else (box.low, box.high) for box in boxes]
+    low, high = (
+        np.concatenate(
+            [np.broadcast_to(side[k], shape).reshape(-1) for side, shape in zip(sides, layout.shapes, strict=True)]
+        )
+        for k in (0, 1)
+    )
+    return low, high
 
 
 def all_pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:

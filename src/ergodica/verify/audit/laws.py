@@ -123,15 +123,13 @@ def _beyond_equipartition(rung: Rung, features: Features) -> tuple[np.ndarray, n
 def expectations(features: Features, law: Reference, observed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Means of the features under the claimed law, with standard errors.
 
-    `observed` (clusters, features): averages over draws, for the shape of a law that is no Gaussian, and on a domain
-    with walls, where integrating by parts leaves boundary terms.
+    `observed` (clusters, features): averages over draws, for the shape of a law that is no Gaussian.
     """
     expected, errors = np.zeros(features.size), np.zeros(features.size)
     expected[features.square] = expected[features.equipartition] = 1.0
     errors[features.linear], errors[features.square] = law.mean_error, law.variance_error
     if observed is not None:
-        has_walls = features.target.domain is not None
-        part = slice(features.equipartition.start if has_walls else features.shape.start, features.shape.stop)
+        part = features.shape
         expected[part] = observed.mean(0)[part]
         errors[part] = observed.std(0, ddof=1)[part] / np.sqrt(len(observed))
     return expected, errors

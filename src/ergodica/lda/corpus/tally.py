@@ -1,0 +1,60 @@
+"""What was left out of a corpus and why: counts that can be saved, and lines that a person can read."""
+
+from collections import Counter
+
+REASONS = {
+    "cut_off": "files cut off or damaged (what came before is kept)",
+    "trailing": "files with other bytes after the end of the compressed data, which were left out",
+    "unreadable": "files left out, with no text that can be read",
+    "bad_line": "lines left out, not a JSON object with a field 'text'",
+    "bad_text": "texts left out, not strings",
+    "too_long": "documents left out, longer than the limit",
+    "not_utf8": "places that are not UTF-8, read as U+FFFD",
+    "namespace": "pages left out, not in the article namespace",
+    "redirect": "pages left out, redirects",
+    "empty": "documents left out, empty",
+    "short": "documents left out, shorter than two words of the vocabulary",
+}
+
+
+class Tally:
+    """Counts by reason, each with the first place where it happened."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.where: dict[str, str] = {}
+
+    def add(self, reason: str, where: str = "", times: int = 1) -> None:
+        """Count one of REASONS, or "kept": a document that is used."""
+        self.counts[reason] += times
+        if where:
+            self.where.setdefault(reason, where)
+
+    def notes(self) -> list[str]:
+        """One line for every reason that was met."""
+        lines = []
+        for reason, meaning in REASONS.items():
+            if self.counts[reason]:
+                first = f"; first: {self.where[reason]}" if reason in self.where else ""
+                lines.append(f"{meaning}: {self.counts[reason]:,}{first}")
+        return lines
+
+    def save(self) -> dict[str, int | str]:
+        """Plain numbers and strings, for a cursor."""
+        numbers = {f"count_{reason}": times for reason, times in self.counts.items()}
+        return {**numbers, **{f"where_{reason}": place for reason, place in self.where.items()}}
+
+    @classmethod
+    def load(cls, saved: dict[str, int | str]) -> "Tally":
+        """The tally that `save` wrote; other entries are passed over."""
+        tally = cls()
+        for key, value in saved.items():
+            kind, _, reason = key.partition("_")
+            if kind == "count":
+                tally.counts[reason] = int(value)
+            elif kind == "where":
+                tally.where[reason] = str(value)
+        return tally
+
+    def copy(self) -> "Tally":
+        return Tally.load(self.save())

@@ -1,0 +1,209 @@
+"""Formats of text: JSON lines, WikiExtractor's output, a plain text file, strings that are there already.
+
+A reader gives raw documents first and their text when asked, so that documents can be passed over at little cost.
+"""
+
+import codecs
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ergodica.lda.corpus.tally import Tally
+from ergodica.lda.corpus.unpack import Chunk
+from ergodica.lda.corpus.vocabulary import Vocabulary
+
+LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
+
+
+class Reader:
+    """The documents of one source.
+
+    Args:
+        name: for notes.
+        chunks: the bytes, after decompression.
+        tally: where documents that are left out are counted.
+        limit: a longer document is left out; memory is bounded by a few times this.
+        is_packed: compressed; reading can then begin anew only where a compressed stream begins.
+        is_continued: the bytes begin between two documents in the middle of the file.
+
+    `byte` and `since` say where reading is: `since` raw documents after the last byte where it could begin anew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        chunks: Iterator[Chunk],
+        tally: Tally,
+        limit: int = LIMIT,
+        is_packed: bool = False,
+        is_continued: bool = False,
+    ):
+        self.name, self.chunks, self.tally, self.limit = name, chunks, tally, limit
+        self.is_packed, self.is_continued = is_packed, is_continued
+        self.byte = self.since = 0
+
+    def items(self) -> Iterator[Any]:
+        """Raw documents, in order; each adds 1 to `since` before it is given."""
+        raise NotImplementedError
+
+    def text(self, item: Any) -> str | None:
+        """The text of a raw document; None where there is none, counted."""
+        raise NotImplementedError
+
+    def ids(self, item: Any, vocabulary: Vocabulary) -> np.ndarray | None:
+        """The word numbers of a raw document; None where it has no text, counted."""
+        text = self.text(item)
+        return None if text is None else vocabulary.ids(text)
+
+    def _lines(self) -> Iterator[bytes]:
+        pending, is_dropping = b"", False
+        for data, restart in self.chunks:
+            if restart is not None and not is_dropping and not (pending and self.is_packed):
+                self._may_restart(restart - len(pending))
+            parts = (pending + data).split(b"\n")
+            pending = parts.pop()
+            if is_dropping and parts:
+                is_dropping = False
+                del parts[0]
+            for part in parts:
+                if len(part) > self.limit:
+                    self.tally.add("too_long", self.name)
+                else:
+                    yield part
+            if is_dropping:
+                pending = b""
+            elif len(pending) > self.limit:
+                self.tally.add("too_long", self.name)
+                pending, is_dropping = b"", True
+        if pending:
+            yield pending
+
+    def _may_restart(self, byte: int) -> None:
+        self.byte, self.since = byte, 0
+
+    def _decoded(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            text = data.decode(errors="replace")
+            self.tally.add("not_utf8", self.name, text.count("\ufffd") - data.count("\ufffd".encode()))
+            return text
+
+
+class JsonLines(Reader):
+    """One JSON object a line, its field `text` the document; also what WikiExtractor writes with --json."""
+
+    def items(self) -> Iterator[bytes]:
+        for line in self._lines():
+            self.since += 1
+            yield line
+
+    def text(self, item: bytes) -> str | None:
+        if not item.strip():
+            return None
+        try:
+            text = json.loads(self._decoded(item).removeprefix("\ufeff"))["text"]
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+            text = None
+        if not isinstance(text, str):
+            self.tally.add("bad_line", f"{self.name}: {item[:40]!r}")
+            return None
+        return text
+
+
+class Extracted(Reader):
+    """WikiExtractor's plain output: <doc id="" url="" title=""> on a line, the text, </doc> on a line."""
+
+    def items(self) -> Iterator[bytes]:
+        body: list[bytes] | None = None
+        size = 0
+        self._is_between = True
+        for line in self._lines():
+            if line.startswith(b"<doc "):
+                body, size = [], 0
+            elif line.startswith(b"</doc>") and body is not None:
+                if size <= self.limit:
+                    self.since += 1
+                    yield b"\n".join(body)
+                else:
+                    self.tally.add("too_long", self.name)
+                body = None
+            elif body is not None:
+                size += len(line) + 1
+                if size <= self.limit:
+                    body.append(line)
+                else:
+                    body.clear()
+            self._is_between = body is None
+        if body is not None:
+            self.tally.add("cut_off", f"{self.name}, inside a document")
+
+    def text(self, item: bytes) -> str:
+        return self._decoded(item)
+
+    def _may_restart(self, byte: int) -> None:
+        if self._is_between:
+            super()._may_restart(byte)
+
+
+class PlainText(Reader):
+    """A text file, which is one document."""
+
+    def items(self) -> Iterator[bytes]:
+        parts, size = [], 0
+        for data, _ in self.chunks:
+            size += len(data)
+            if size > self.limit:
+                self.tally.add("too_long", self.name)
+                return
+            parts.append(data)
+        self.since += 1
+        yield b"".join(parts)
+
+    def text(self, item: bytes) -> str:
+        return self._decoded(item)
+
+
+class Strings(Reader):
+    """Texts from any iterable."""
+
+    def __init__(self, strings: Iterable[str], tally: Tally, limit: int = LIMIT):
+        super().__init__("the texts", iter(()), tally, limit)
+        self._strings = strings
+
+    def items(self) -> Iterator[str]:
+        for text in self._strings:
+            self.since += 1
+            yield text
+
+    def text(self, item: Any) -> str | None:
+        if isinstance(item, bytes):
+            item = self._decoded(item)
+        if not isinstance(item, str):
+            self.tally.add("bad_text", f"{type(item).__name__} at place {self.since}")
+            return None
+        if len(item) > self.limit:
+            self.tally.add("too_long", f"text {self.since}")
+            return None
+        return item
+
+
+class Utf8:
+    """Bytes with everything that is not UTF-8 replaced by U+FFFD and counted, chunk by chunk."""
+
+    def __init__(self, name: str, tally: Tally):
+        self._name, self._tally, self._rest = name, tally, b""
+
+    def mend(self, data: bytes) -> bytes:
+        data = self._rest + data
+        try:
+            _, used = codecs.utf_8_decode(data, "strict", False)
+            self._rest = data[used:]
+            return data[:used]
+        except UnicodeDecodeError:
+            text, used = codecs.utf_8_decode(data, "replace", False)
+            self._rest = data[used:]
+            self._tally.add("not_utf8", self._name, text.count("\ufffd") - data.count("\ufffd".encode()))
+            return text.encode()

@@ -1,6 +1,7 @@
 """Does `eg.audit` cry wolf as rarely as it says, and see what it says it sees?
 
-    python benchmarks/calibrate.py [--nulls 2000] [--seeds 20] [--power] [--power-seeds 100] [--jobs 2] [--json FILE]
+    python benchmarks/calibrate.py [--nulls 2000] [--seeds 20] [--builders WORD] [--power] [--power-seeds 100]
+                                   [--jobs 2] [--json FILE]
 
 Size: p-values of so many cheap audits of an exact sampler are uniform (Kolmogorov and Smirnov's test, level 1e-3), for
 the whole audit and for every check; every builder of tests/builders.py passes on so many seeds. Power (`--power`): a
@@ -38,7 +39,7 @@ from tests.laws import defects
 CHEAP = 0.01  # effort of a null audit
 BUILDER_EFFORT = 0.15
 # less does not decide on every seed
-DEAR = {"sgrhmc/fisher": 0.6, "riemannian_sgnht/fisher": 0.6}
+DEAR = {"sgrhmc/fisher": 0.6, "riemannian_sgnht/fisher": 1.0}
 DEAR |= dict.fromkeys(("sgrld/fisher", "sghmc/tree", "gsgrhmc/two_peaks"), 0.4)
 LEVEL = 1e-3
 POWER = 0.95
@@ -193,8 +194,9 @@ def report_nulls(pool: Any, count: int) -> dict[str, Any]:
     return figures
 
 
-def report_builders(pool: Any, seeds: int) -> dict[str, Any]:
-    jobs = [(name, k, seeds) for name, builder in BUILDERS.items() for k in range(len(builder.integrators))]
+def report_builders(pool: Any, seeds: int, word: str) -> dict[str, Any]:
+    chosen = {name: builder for name, builder in BUILDERS.items() if word in name}
+    jobs = [(name, k, seeds) for name, builder in chosen.items() for k in range(len(builder.integrators))]
     print(f"\n{'builders':<44}{'passed':>10}{'smallest p':>12}{'temperature seen':>18}")
     figures = {}
     for name, rows in followed(pool.imap(builder_audits, jobs), jobs, "builders"):
@@ -223,6 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nulls", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--builders", default="", metavar="WORD", help="those whose name has it")
     parser.add_argument("--power", action="store_true")
     parser.add_argument("--power-seeds", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
@@ -230,7 +233,7 @@ def main() -> None:
     options = parser.parse_args()
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         nulls = report_nulls(pool, options.nulls) if options.nulls else {}
-        builders = report_builders(pool, options.seeds) if options.seeds else {}
+        builders = report_builders(pool, options.seeds, options.builders) if options.seeds else {}
         power = report_power(pool, options.power_seeds) if options.power else {}
     failures = [name for name, row in nulls.items() if row["uniform"] < LEVEL]
     failures += [name for name, row in builders.items() if row["passed"] < row["seeds"]]

@@ -1,4 +1,4 @@
-"""Leave a run to itself: draws go to disk as they come, a run that was stopped goes on, and ArviZ reads what it leaves."""
+"""Leave a run to itself: draws go to disk as they come, a stopped run goes on, and ArviZ reads what it leaves."""
 
 import os
 import tempfile

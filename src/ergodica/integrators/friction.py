@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.energy import Gaussian
 from ergodica.fields import EXACT_LIMIT
-from ergodica.operators import DenseOperator, Operator, apply_scaled, entrywise, is_entrywise, psd_root, root
+from ergodica.operators import DenseOperator, Operator, act, apply_scaled, entrywise, is_entrywise, root
 from ergodica.tree import Combination, Layout
 
 
@@ -31,12 +31,57 @@ def decay(diffusion: Operator, energy: Gaussian, layout: Layout, time: Any, temp
         factor = entrywise(lambda x: 1 + x, lost)
         variance = entrywise(lambda x, m: -heat.astype(m.dtype) * m * (x * (2 + x)), lost, mass)
         return Decay(factor, variance)
-    # In r = M^1/2 s friction is ds = -K s dt + sqrt(2 T K) dW with K = M^-1/2 D M^-1/2 symmetric, so that
-    # a = M^1/2 e^(-t K) M^-1/2 and S = T M^1/2 (1 - e^(-2 t K)) M^1/2.
-    half, back = psd_root(mass.to_dense()), psd_root(inverse.to_dense())
-    kept, fresh = relaxation(time * (back @ diffusion.to_dense() @ back))
+    half, back, rate = _unit_friction(diffusion, mass, inverse)
+    kept, fresh = relaxation(time * rate)
     factor, spread = half @ kept @ back, jnp.sqrt(heat) * (half @ fresh)
     return Decay(DenseOperator(factor, layout, layout), DenseOperator(spread @ spread.T, layout, layout, spread))
+
+
+def rub(
+    diffusion: Operator,
+    energy: Gaussian,
+    layout: Layout,
+    time: Any,
+    temperature: Any,
+    momentum: Combination,
+    normal: PyTree,
+) -> Combination:
+    """a r + N(0, S), see `Decay`; matrices are not multiplied, only applied."""
+    mass, inverse = energy.mass_operator(layout), energy.inverse_operator(layout)
+    if is_entrywise(diffusion, mass):
+        law = decay(diffusion, energy, layout, time, temperature)
+        return act(law.factor, momentum) + act(root(law.variance), Combination.of(normal))
+    half, back, rate = _unit_friction(diffusion, mass, inverse)
+    time, heat = jnp.asarray(time, layout.dtype), jnp.asarray(temperature, layout.dtype)
+    kept, fresh = relaxed(time, rate, back @ layout.ravel(momentum.value()), layout.ravel(normal))
+    return Combination.of(layout.unravel(half @ (kept + jnp.sqrt(heat) * fresh)))
+
+
+def _unit_friction(diffusion: Operator, mass: Operator, inverse: Operator) -> tuple[Array, Array, Array]:
+    """F, F^-1 and K = F^-1 D F^-T, for M = F F^T.
+
+    In r = F s friction is ds = -K s dt + sqrt(2 T K) dW, so that a = F e^(-t K) F^-1 and S = T F (1 - e^(-2 t K)) F^T.
+    """
+    half = root(mass).to_dense()
+    back = half.T @ inverse.to_dense()
+    return half, back, back @ diffusion.to_dense() @ back.T
+
+
+@jax.custom_jvp
+def relaxed(time: Array, rate: Array, vector: Array, normal: Array) -> tuple[Array, Array]:
+    """e^-tK s and sqrt(1 - e^-2tK) xi, in the eigenbasis of K, where a loop over steps with one K finds it once."""
+    values, vectors = _spectrum(rate)
+    kept, fresh = jnp.exp(-time * values), jnp.sqrt(-jnp.expm1(-2 * time * values))
+    return vectors @ (kept * (vectors.T @ vector)), vectors @ (fresh * (vectors.T @ normal))
+
+
+@relaxed.defjvp
+def _relaxed_jvp(primals, tangents):
+    def densely(time, rate, vector, normal):
+        kept, fresh = relaxation(time * rate)
+        return kept @ vector, fresh @ normal
+
+    return jax.jvp(densely, primals, tangents)
 
 
 @jax.custom_jvp

@@ -19,7 +19,7 @@ from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator, Setting
 from ergodica.integrators.compensation import Compensation
 from ergodica.integrators.euler import draw_normals
-from ergodica.integrators.friction import Decay, coupling_decay, decay, symmetric_friction
+from ergodica.integrators.friction import Decay, coupling_decay, decay, rub, symmetric_friction
 from ergodica.integrators.reflection import fold_position, inverse_mass_of, is_positive, reflect
 from ergodica.operators import (
     DenseOperator,
@@ -29,7 +29,6 @@ from ergodica.operators import (
     entrywise,
     is_entrywise,
     product,
-    root,
     row_layout,
     scaled,
 )
@@ -136,16 +135,13 @@ def _rub(recipe, phase, momentum: Combination, diffusion, points, normal, settin
 
         rubbed = symmetric_friction(diffusion, velocity, momentum.value(), normal, step_size, temperature)
         return Combination.of(rubbed), met
-    law = decay(diffusion, energy, layout, step_size, temperature)
     if noise is None:
-        increment = act(root(law.variance), Combination.of(normal))
-    else:
-        curl = _curl(recipe, points)
-        through = _noise_through(law, curl, step_size, is_whole_kick)
-        value, cuts = compensation.inject(law.variance, through, noise, normal)
-        increment = Combination.of(value)
-        met = Compensation(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
-    return act(law.factor, momentum) + increment, met
+        return rub(diffusion, energy, layout, step_size, temperature, momentum, normal), met
+    law, curl = decay(diffusion, energy, layout, step_size, temperature), _curl(recipe, points)
+    through = _noise_through(law, curl, step_size, is_whole_kick)
+    increment, cuts = compensation.inject(law.variance, through, noise, normal)
+    met = Compensation(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
+    return act(law.factor, momentum) + Combination.of(increment), met
 
 
 def _noise_through(law: Decay, curl: Operator, step_size, is_whole_kick: bool) -> Operator:

@@ -2,7 +2,7 @@
 
 from ergodica.lda.corpus.corpus import Corpus
 from ergodica.lda.corpus.documents import Documents
-from ergodica.lda.corpus.sources import texts
+from ergodica.lda.corpus.reading import texts
 from ergodica.lda.corpus.tokens import words
 from ergodica.lda.corpus.vocabulary import Vocabulary
 from ergodica.lda.corpus.wikitext import plain_text

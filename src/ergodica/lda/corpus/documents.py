@@ -49,7 +49,7 @@ class Documents:
             raise InputError(f"got {type(matrix).__name__}: expected a CSR matrix of counts; matrix.tocsr() makes one")
         counts = np.asarray(matrix.data)
         if counts.dtype.kind not in "iufb" or np.any((counts < 0) | ~np.isfinite(counts) | (counts != np.rint(counts))):
-            raise InputError("the CSR matrix has entries that are no counts: expected whole numbers from 0, not weights")
+            raise InputError("the CSR matrix has entries that are no counts: expected whole numbers, not weights")
         counts = counts.astype(np.int64)
         until = np.concatenate([[0], np.cumsum(counts)])
         return cls(until[np.asarray(matrix.indptr)], np.repeat(np.asarray(matrix.indices), counts))

@@ -9,6 +9,7 @@ from typing import Any
 from ergodica.errors import InputError
 
 TIMEOUT = 60.0  # seconds without a byte before a connection counts as dropped
+WAIT = 1.0  # seconds before the second try in a row; doubled for each one after it
 TRIES = 5  # connections in a row that bring nothing
 DROPPED = (http.client.HTTPException, ConnectionError, TimeoutError, urllib.error.URLError, OSError)
 
@@ -19,12 +20,11 @@ class Download:
     Args:
         address: http:// or https://.
         start: the first byte wanted.
-        wait: seconds before the second try; doubled for each one after it.
     """
 
-    def __init__(self, address: str, start: int = 0, wait: float = 1.0):
+    def __init__(self, address: str, start: int = 0):
         self.address, self.position, self.total = address, 0, None
-        self._wait, self._tag, self._response = wait, None, None
+        self._tag, self._response = None, None
         self._connect(start)
         while self.position < start:  # a server without ranges sends everything: what comes before is passed over
             if not self.read(min(start - self.position, 1 << 20)):
@@ -62,7 +62,7 @@ class Download:
         if tries > TRIES:
             raise InputError(f"{at}, {TRIES} tries to go on failed: try again later, or download the file first")
         if tries > 1:
-            time.sleep(self._wait * 2 ** (tries - 2))
+            time.sleep(WAIT * 2 ** (tries - 2))
         try:
             self._connect(self.position, f"{at}, and the server ")
         except InputError:

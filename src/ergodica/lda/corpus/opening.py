@@ -95,7 +95,7 @@ class _Counted:
         return data
 
     def close(self) -> None:
-        if self._inner is not sys.stdin.buffer:
+        if self._inner is not getattr(sys.stdin, "buffer", None):
             self._inner.close()
 
     def _filled(self, size: int) -> bytes:
@@ -106,16 +106,25 @@ class _Counted:
         return b"".join(parts)
 
 
+def _standard_input() -> Readable:
+    # Below Python's buffer: a thread that waits in that one when the program ends stops it with a fatal error.
+    try:
+        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
+    except (AttributeError, OSError, ValueError):  # what stands in for standard input may be no file
+        return sys.stdin.buffer
+
+
 def _raw(place: str, start: int) -> Readable:
     if place == STANDARD_INPUT:
-        return sys.stdin.buffer
+        return _standard_input()
     if is_address(place):
         return Download(place, start)
     try:
-        file = open(place, "rb")  # noqa: SIM115 (closed by Opened)
+        file = open(place, "rb")  # noqa: SIM115 - Opened closes it
     except FileNotFoundError:
         raise InputError(f"there is no file or folder {place!r}") from None
     except OSError as error:
         raise InputError(f"{place} could not be opened: {error.strerror or error}") from None
-    file.seek(start)
+    if start:
+        file.seek(start)
     return file

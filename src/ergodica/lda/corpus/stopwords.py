@@ -17,9 +17,9 @@ STOP_WORDS = frozenset(
     seen several shall she shes should shouldnt simply since so some somebody someone something sometimes somewhat
     somewhere soon still such take taken takes taking than that thats the their theirs them themselves then there
     thereafter thereby therefore these they theyre this those though through throughout thus to together too took toward
-    towards under unless unlike until up upon us use used uses using usually various very via was wasnt we well went were
-    werent what whatever when whenever where whereas whereby wherein wherever whether which while who whoever whole whom
-    whose why will with within without wont would wouldnt yes yet you your yours yourself
+    towards under unless unlike until up upon us use used uses using usually various very via was wasnt we well went
+    were werent what whatever when whenever where whereas whereby wherein wherever whether which while who whoever whole
+    whom whose why will with within without wont would wouldnt yes yet you your yours yourself
     first second third fourth fifth zero two three four five six seven eight nine ten eleven twelve hundred thousand
     million billion
     """.split()

@@ -58,3 +58,17 @@ class Tally:
 
     def copy(self) -> "Tally":
         return Tally.load(self.save())
+
+    def merge(self, other: "Tally") -> None:
+        """Add what another one counted after this one."""
+        if other.counts:
+            self.counts.update(other.counts)
+            self.where = {**other.where, **self.where}
+
+    def taken(self) -> "Tally":
+        """What was counted so far, which this one then forgets."""
+        other = Tally()
+        if self.counts:
+            other.counts, other.where = self.counts, self.where
+            self.counts, self.where = Counter(), {}
+        return other

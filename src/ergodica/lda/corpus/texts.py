@@ -8,11 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.unpack import Chunk
-from ergodica.lda.corpus.vocabulary import Vocabulary
 
 LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
 
@@ -52,12 +49,8 @@ class Reader:
         """The text of a raw document; None where there is none, counted."""
         raise NotImplementedError
 
-    def ids(self, item: Any, vocabulary: Vocabulary) -> np.ndarray | None:
-        """The word numbers of a raw document; None where it has no text, counted."""
-        text = self.text(item)
-        return None if text is None else vocabulary.ids(text)
-
-    def _lines(self) -> Iterator[bytes]:
+    def _lines(self) -> Iterator[bytes | None]:
+        """Lines without their end; None for one that is longer than the limit, of which no more than that is held."""
         pending, is_dropping = b"", False
         for data, restart in self.chunks:
             if restart is not None and not is_dropping and not (pending and self.is_packed):
@@ -68,14 +61,11 @@ class Reader:
                 is_dropping = False
                 del parts[0]
             for part in parts:
-                if len(part) > self.limit:
-                    self.tally.add("too_long", self.name)
-                else:
-                    yield part
+                yield part if len(part) <= self.limit else None
             if is_dropping:
                 pending = b""
             elif len(pending) > self.limit:
-                self.tally.add("too_long", self.name)
+                yield None
                 pending, is_dropping = b"", True
         if pending:
             yield pending
@@ -97,8 +87,11 @@ class JsonLines(Reader):
 
     def items(self) -> Iterator[bytes]:
         for line in self._lines():
-            self.since += 1
-            yield line
+            if line is None:
+                self.tally.add("too_long", self.name)
+            else:
+                self.since += 1
+                yield line
 
     def text(self, item: bytes) -> str | None:
         if not item.strip():
@@ -117,27 +110,28 @@ class Extracted(Reader):
     """WikiExtractor's plain output: <doc id="" url="" title=""> on a line, the text, </doc> on a line."""
 
     def items(self) -> Iterator[bytes]:
-        body: list[bytes] | None = None
+        body: list[bytes] = []
         size = 0
         self._is_between = True
         for line in self._lines():
-            if line.startswith(b"<doc "):
-                body, size = [], 0
-            elif line.startswith(b"</doc>") and body is not None:
+            if line is not None and line.startswith(b"<doc "):
+                self._is_between, body, size = False, [], 0
+            elif self._is_between:
+                continue
+            elif line is not None and line.startswith(b"</doc>"):
+                self._is_between = True
                 if size <= self.limit:
                     self.since += 1
                     yield b"\n".join(body)
                 else:
                     self.tally.add("too_long", self.name)
-                body = None
-            elif body is not None:
-                size += len(line) + 1
-                if size <= self.limit:
+            else:
+                size += self.limit + 1 if line is None else len(line) + 1
+                if line is not None and size <= self.limit:
                     body.append(line)
                 else:
                     body.clear()
-            self._is_between = body is None
-        if body is not None:
+        if not self._is_between and not self.tally.counts["cut_off"]:  # else the decompressor has just said so
             self.tally.add("cut_off", f"{self.name}, inside a document")
 
     def text(self, item: bytes) -> str:

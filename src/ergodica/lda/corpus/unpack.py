@@ -119,7 +119,7 @@ def parallel_bz2(path: str) -> Any:
 
 
 def parallel_chunks(file: Any, name: str, tally: Tally) -> Iterator[Chunk]:
-    """The chunks of `parallel_bz2`; it says nothing about its streams, so reading begins anew at the first byte only."""
+    """The chunks of `parallel_bz2`. It does not tell where streams begin, so reading begins anew at the first byte."""
     size, given, restart = os.path.getsize(name), 0, 0
     while True:
         try:

@@ -8,10 +8,10 @@ is never closed takes nothing away.
 import html
 import re
 
-# Every alternative ends, or fails, before the next place where one can begin: no two attempts read the same stretch
-# twice, but for a tag, whose attempt ends at the next "<".
+# Linear: an attempt ends, or fails, before the next place where one of its own kind can begin. A link with no mark
+# inside is one mark, as most are.
 _MARK = re.compile(
-    r"""(\{\{|\}\}|\{\||\|\}(?!\})|\[\[|\]\]?|\[(?:https?:|ftp:|mailto:|//)[^\s\]]*|</?[a-zA-Z][^<>]*>|__[A-Z]+__)"""
+    r"""(\{\{|\}\}|\{\||\|\}(?!\})|\[\[(?:[^\[\]{}<]*\]\])?|\]\]?|\[(?:https?:|ftp:|mailto:|//)[^\s\]]*|</?[a-zA-Z][^<>]*>|__[A-Z]+__)"""
 )
 _URL = re.compile(r"https?://[^\s<>\[\]{}|]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,30});")
@@ -24,12 +24,14 @@ _UNREAD_LINK = re.compile(
     re.IGNORECASE,
 )
 _UNREAD_TAGS = frozenset(
-    "ref references math chem ce gallery timeline score syntaxhighlight source hiero imagemap graph templatedata "
-    "templatestyles mapframe maplink indicator inputbox categorytree style script".split()
+    ["ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "syntaxhighlight", "source", "hiero"]
+    + ["imagemap", "graph", "templatedata", "mapframe", "maplink", "indicator", "inputbox", "style", "script"]
 )
 _LITERAL_TAGS = frozenset(["nowiki", "pre"])
 _OPAQUE_TAGS = _UNREAD_TAGS | _LITERAL_TAGS
-_BREAKING_TAGS = frozenset("br p div li ul ol dl dd dt tr td th table hr blockquote center h1 h2 h3 h4 h5 h6".split())
+_BREAKING_TAGS = frozenset(
+    ["br", "p", "div", "li", "ul", "ol", "dl", "dd", "dt", "tr", "td", "th", "table", "hr", "blockquote"]
+)
 _DEEPEST = 1000  # marks open at once; MediaWiki itself stops at 40 templates
 
 _TEMPLATE, _TABLE, _LINK, _UNREAD, _OUTER = range(5)
@@ -79,8 +81,13 @@ def _written(pieces: list[str]) -> list[str]:
         elif first == "{":
             page.open_block(mark)
         elif first == "[":
-            text = page.open_link(mark, text)
+            if mark[-1] == "]":
+                page.out.append("" if _UNREAD_LINK.match(mark, 2) else mark[mark.find("|") + 1 or 2 : -2])
+            else:
+                text = page.open_link(mark, text)
         elif first == "]":
+            if mark == "]" and not page.has_outer:
+                page.out.append(mark)
             page.close_link(mark)
         elif first != "_":
             page.close_block(_TEMPLATE if mark == "}}" else _TABLE)
@@ -96,6 +103,11 @@ class _Page:
         self.out = [text]
         self._stack: list[tuple[int, int]] = []
         self._open = [0] * 5  # of each kind, so that a closing mark with nothing to close costs nothing
+
+    @property
+    def has_outer(self) -> bool:
+        """Whether what was opened last is a link to the world outside."""
+        return bool(self._stack) and self._stack[-1][0] == _OUTER
 
     def open_block(self, mark: str) -> None:
         if mark == "{{":
@@ -118,7 +130,7 @@ class _Page:
 
     def close_link(self, mark: str) -> None:
         """A bracket closes what is open last, and only that: inside a template a stray one is text."""
-        if self._stack and self._stack[-1][0] == _OUTER:
+        if self.has_outer:
             self._pop()
         if mark == "]]" and self._stack and self._stack[-1][0] in (_LINK, _UNREAD):
             kind, start = self._pop()

@@ -1,0 +1,96 @@
+# The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
+
+from . import data
+from .driver import Run, cyclical, load, polynomial, sample
+from .energy import Energy, Gaussian, Relativistic, Thermostat
+from .errors import InputError, NonFiniteError
+from .fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
+from .gradients import ControlVariates, Known, Mode, PerExample, Svrg, find_mode, gradient_noise
+from .integrators import Euler, Kernel, Leapfrog, Resampled, Splitting
+from .phase import BatchPair
+from .recipe import Recipe
+from .samplers import (
+    coordinate_sgnht,
+    expanded_mean,
+    fisher,
+    gsgrhmc,
+    hmc,
+    irreversible_langevin,
+    potential_scaled,
+    psgld,
+    relativistic_sghmc,
+    riemannian_sgnht,
+    sgfs,
+    sghmc,
+    sgld,
+    sgnht,
+    sgrhmc,
+    sgrld,
+)
+from .targets import Box, Density, External, Posterior, gallery, positive
+from .verify import audit, audit_family, certify, certify_sde, exact_law, rebuild_curl
+
+__all__ = [
+    "BatchPair",
+    "Box",
+    "Constant",
+    "ControlVariates",
+    "Coupling",
+    "Dense",
+    "Density",
+    "Diagonal",
+    "Elementwise",
+    "Energy",
+    "Euler",
+    "External",
+    "Gaussian",
+    "InputError",
+    "Kernel",
+    "Known",
+    "Leapfrog",
+    "Mode",
+    "NonFiniteError",
+    "PerExample",
+    "Posterior",
+    "Recipe",
+    "Relativistic",
+    "Resampled",
+    "Run",
+    "Scaled",
+    "Splitting",
+    "Svrg",
+    "Thermostat",
+    "audit",
+    "audit_family",
+    "certify",
+    "certify_sde",
+    "coordinate_sgnht",
+    "cyclical",
+    "data",
+    "exact_law",
+    "expanded_mean",
+    "find_mode",
+    "fisher",
+    "gallery",
+    "gradient_noise",
+    "gsgrhmc",
+    "hmc",
+    "irreversible_langevin",
+    "load",
+    "polynomial",
+    "positive",
+    "potential_scaled",
+    "psgld",
+    "rebuild_curl",
+    "relativistic_sghmc",
+    "riemannian_sgnht",
+    "sample",
+    "sgfs",
+    "sghmc",
+    "sgld",
+    "sgnht",
+    "sgrhmc",
+    "sgrld",
+]
+
+__version__: str

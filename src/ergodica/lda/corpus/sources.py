@@ -1,0 +1,195 @@
+"""What a corpus is read from: names of files, folders and addresses, or texts; each recognised by its first bytes."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sized
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergodica.errors import InputError
+from ergodica.lda.corpus.documents import Documents, is_csr
+from ergodica.lda.corpus.mediawiki import MediaWiki
+from ergodica.lda.corpus.opening import STANDARD_INPUT, Opened, is_address
+from ergodica.lda.corpus.tally import Tally
+from ergodica.lda.corpus.texts import Extracted, JsonLines, PlainText, Reader, Strings
+from ergodica.lda.corpus.unpack import Chunk
+
+ARCHIVES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd"}
+KNOWN = "MediaWiki XML, JSON lines, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz"
+
+
+class Reading(NamedTuple):
+    """A source that is being read: its documents, how much of its `total` was read, and how to end it."""
+
+    reader: Reader
+    position: Callable[[], int]
+    close: Callable[[], None]
+
+
+class Source:
+    """One thing to read.
+
+    Attributes:
+        label: what tells it from others when a run is resumed; a file may have been moved.
+        total: bytes or documents in it, None while not known.
+        can_repeat: it can be read again.
+        is_named: a person named it, so that it is refused if it cannot be read; one from a folder is left out, counted.
+    """
+
+    name: str
+    label: str
+    total: int | None = None
+    can_repeat: bool = True
+    is_named: bool = True
+
+    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+        """Begin to read at `byte`."""
+        raise NotImplementedError
+
+
+class File(Source):
+    """A file, standard input or an address."""
+
+    def __init__(self, place: str, is_named: bool = True):
+        self.name, self.label, self.is_named = place, place, is_named
+        if os.path.isfile(place):
+            self.total = os.path.getsize(place)
+            self.label = f"{os.path.basename(place)} {self.total}"
+        else:
+            self.can_repeat = is_address(place)  # a pipe has a name, but is read once, as standard input is
+
+    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+        kind = self._kind() if byte else None  # by its first bytes, not by those at `byte`
+        opened = Opened(self.name, tally, byte)
+        try:
+            chunks = opened.chunks()
+            first = next(chunks, Chunk(b"", 0))
+            kind = kind or recognise(opened.name, first.data)
+        except BaseException:
+            opened.close()
+            raise
+        self.total = opened.total
+        is_continued = byte > 0 or first.data.lstrip().startswith(b"<page>")
+        is_packed = opened.compression is not None
+        reader = kind(opened.name, chain([first], chunks), tally, limit, is_packed, is_continued)
+        return Reading(reader, lambda: opened.position, opened.close)
+
+    def _kind(self) -> type[Reader]:
+        opened = Opened(self.name, Tally())
+        try:
+            return recognise(opened.name, next(opened.chunks(), Chunk(b"", 0)).data)
+        finally:
+            opened.close()
+
+
+class Texts(Source):
+    """An iterable of strings."""
+
+    def __init__(self, strings: Iterable[str]):
+        self.name, self._strings = "the texts", strings
+        self.can_repeat = iter(strings) is not strings
+        self.total = len(strings) if isinstance(strings, Sized) else None
+        self.label = f"texts {self.total}"
+
+    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+        return _uncounted(Strings(self._strings, tally, limit))
+
+
+class Numbers(Source):
+    """Documents that are numbers already."""
+
+    def __init__(self, documents: Documents, columns: int | None = None):
+        self.name, self.documents, self.total = "the documents", documents, len(documents)
+        self.label = f"documents {self.total} {documents.tokens}"
+        self.columns = int(documents.words.max(initial=-1)) + 1 if columns is None else columns
+
+    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+        return _uncounted(_NumberReader(self.documents, tally))
+
+
+def _uncounted(reader: Reader) -> Reading:
+    """Of what is in memory: nothing to close, and the documents themselves are counted."""
+    return Reading(reader, lambda: reader.since, lambda: None)
+
+
+class _NumberReader(Reader):
+    def __init__(self, documents: Documents, tally: Tally):
+        super().__init__("the documents", iter(()), tally)
+        self._documents = documents
+
+    def items(self) -> Iterator[np.ndarray]:
+        for document in self._documents:
+            self.since += 1
+            yield document
+
+    def text(self, item: Any) -> str | None:
+        raise InputError("these documents are numbers of words: they have no text")
+
+
+def recognise(name: str, head: bytes) -> type[Reader]:
+    """The format of a file, by its name and its first plain bytes."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = text[:200].lower()
+    for magic, kind in ARCHIVES.items():
+        if head.startswith(magic):
+            raise InputError(f"{name} is {kind}: unpack it first; {KNOWN} can be read")
+    if b"\0" in head[:4096] or head.startswith(b"%PDF"):
+        raise InputError(f"{name} is not text (it begins with {head[:8]!r}): {KNOWN} can be read")
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise InputError(f"{name} is a web page: {KNOWN} can be read")
+    if start.startswith((b"<?xml", b"<mediawiki", b"<page>", b"<!doctype")):
+        return MediaWiki
+    if start.startswith(b"<doc "):
+        return Extracted
+    bare = name.lower().removesuffix(".bz2").removesuffix(".gz")
+    if start.startswith(b"[") and bare.endswith((".json", ".jsonl", ".ndjson")):
+        raise InputError(f"{name} is one JSON array: expected one object with a field 'text' on every line")
+    if bare.endswith((".jsonl", ".ndjson", ".json")) or (start.startswith(b"{") and not bare.endswith(".txt")):
+        return JsonLines
+    return MediaWiki if bare.endswith(".xml") else PlainText
+
+
+def sources_of(given: Any) -> list[Source]:
+    """The sources in what a person gave.
+
+    A string or a path names something to read, and so does each entry of a list of them, unless one of the first 100
+    has white space and is no file: then all are texts. An iterator is always one of texts.
+    """
+    if isinstance(given, Documents):
+        return [Numbers(given)]
+    if is_csr(given):
+        return [Numbers(Documents.from_csr(given), int(given.shape[1]))]
+    if isinstance(given, str | os.PathLike):
+        return _files(os.fspath(given))
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise InputError(f"got {type(given).__name__} for a corpus: expected paths, texts, or a CSR matrix of counts")
+    if hasattr(given, "tocsr"):
+        raise InputError(f"got a sparse {type(given).__name__}: expected the CSR form; matrix.tocsr() makes one")
+    if isinstance(given, list | tuple) and given and all(_is_place(entry) for entry in islice(given, 100)):
+        return [source for entry in given for source in _files(os.fspath(entry))]
+    return [Texts(given)]
+
+
+def _is_place(entry: Any) -> bool:
+    if isinstance(entry, os.PathLike):
+        return True
+    if not isinstance(entry, str) or not entry or len(entry) > 4096 or "\n" in entry or "\0" in entry:
+        return False
+    return len(entry.split()) == 1 or os.path.exists(entry)
+
+
+def _files(place: str) -> list[Source]:
+    if place == STANDARD_INPUT or is_address(place):
+        return [File(place)]
+    if not os.path.exists(place):
+        raise InputError(f"there is no file or folder {place!r}")
+    if not os.path.isdir(place):
+        return [File(place)]
+    found = []
+    for folder, folders, names in os.walk(place):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [os.path.join(folder, name) for name in names if not name.startswith(".")]
+    if not found:
+        raise InputError(f"the folder {place!r} has no files")
+    return [File(path, is_named=False) for path in sorted(found)]

@@ -21,7 +21,8 @@ def log_likelihood(weights, batch):  # one number for each row
 
 
 target = eg.Posterior(log_prior, log_likelihood, data={"x": x, "y": y}, init=np.zeros(5, np.float32))
-run = eg.sample(target, eg.sghmc(friction=50.0), steps=20_000, warmup=2_000, step_size=1e-3, batch_size=500)
+settings = dict(steps=20_000, warmup=1_000, step_size=5e-3, batch_size=500, estimator=eg.ControlVariates())
+run = eg.sample(target, eg.sghmc(friction=50.0), **settings)
 
 print("mean", run.posterior.mean(axis=(0, 1)).round(3))
 print("sd  ", run.posterior.std(axis=(0, 1)).round(3))

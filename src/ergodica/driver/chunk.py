@@ -147,7 +147,7 @@ def _step(
         None if keep == "moments" else position,
         jnp.asarray(info.potential, dtype),
         info.gradient_norm,
-        kinetic_temperature(kernel, state.phase),
+        kinetic_temperature(kernel, info.rubbed),
         info.accepted,
         is_alive,
         jnp.where(is_alive, info.cuts, 0),

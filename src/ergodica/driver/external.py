@@ -151,7 +151,7 @@ def _finish(
     state = jax.tree.map(lambda a, b: jnp.where(is_alive, a, b), new, chain.state)
     position = state.phase.position
     nothing = jnp.asarray(jnp.nan, tree.common_dtype(position))
-    temperature_now = kinetic_temperature(kernel, state.phase)
+    temperature_now = kinetic_temperature(kernel, info.rubbed)
     cuts = jnp.where(is_alive, info.cuts, 0)
     visit = Visit(
         position, info.gradient_norm, temperature_now, info.accepted, nothing, is_alive, cuts, info.largest_step

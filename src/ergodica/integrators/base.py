@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, PyTree
 
-from ergodica.integrators.compensation import Compensation
+from ergodica.integrators.compensation import Met
 from ergodica.operators import Operator
 from ergodica.phase import Evaluation, Phase
 from ergodica.recipe import Recipe
@@ -49,5 +49,5 @@ class Integrator(eqx.Module):
         draws: Any,
         setting: Setting,
         noise: Operator | None,
-    ) -> tuple[Phase, Compensation]:
+    ) -> tuple[Phase, Met]:
         """The phase after the step, from the probed one. `noise`: V, to be compensated, or None."""

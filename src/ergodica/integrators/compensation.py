@@ -14,20 +14,23 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.operators import DenseOperator, Operator, ScalarOperator, entrywise, is_entrywise, product, row_layout
+from ergodica.phase import Phase
 from ergodica.tree import Layout
 
 JOINT_LIMIT = 1_000  # numbers up to which noise that enters several slots is compensated jointly, as one matrix
 
 
-class Compensation(NamedTuple):
-    """What compensating for gradient noise met: directions cut at zero, and the largest step without a cut."""
+class Met(NamedTuple):
+    """What a step met: in compensating for gradient noise, directions cut at zero and the largest step without a cut;
+    and the phase right after friction, where the step has such a part."""
 
     cuts: Array
     largest_step: Array
+    rubbed: Phase = None
 
 
-def nothing(dtype: Any) -> Compensation:
-    return Compensation(jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, dtype))
+def nothing(dtype: Any) -> Met:
+    return Met(jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, dtype))
 
 
 def inject(variance: Operator, through: Operator, noise: Operator, normal: PyTree) -> tuple[PyTree, Array]:

@@ -11,7 +11,7 @@ from ergodica import tree
 from ergodica.fields import Constant, Field
 from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator
-from ergodica.integrators.compensation import Compensation
+from ergodica.integrators.compensation import Met
 from ergodica.integrators.reflection import inverse_mass_of, reflect
 from ergodica.operators import Operator, act, plus, root, scaled
 from ergodica.phase import Phase
@@ -65,7 +65,7 @@ def draw_normals(recipe: Recipe, phase: Phase, key: Array) -> dict[str, Any]:
     }
 
 
-def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, Combination], Compensation]:
+def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, Combination], Met]:
     """The injected noise by slot: N(0, eps (2 T D - eps B))."""
     step_size, temperature, *_ = setting
     spread = jnp.sqrt(2 * step_size * temperature)
@@ -84,7 +84,7 @@ def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, 
         d, time = diffusion[slot], jnp.asarray(step_size, dtype)
         variance = scaled(2 * step_size * temperature, d)
         increment, cuts = compensation.inject(variance, scaled(time, column), noise, draws[slot])
-        met = Compensation(cuts, compensation.largest_step(d, column, noise, temperature))
+        met = Met(cuts, compensation.largest_step(d, column, noise, temperature))
         plain = {**plain, slot: Combination.of(increment)}
     elif covered:
         joint, met = _joint_noise(points[0], diffusion, covered, draws, setting, noise)
@@ -93,7 +93,7 @@ def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, 
         met = compensation.nothing(dtype)
     # a slot with gradient noise and no D has nothing to subtract it from: no step is small enough
     bare = sum(tree.size(points[0].slot(slot)) for slot in through if slot not in covered)
-    return plain, Compensation(met.cuts + bare, jnp.zeros((), dtype)) if bare else met
+    return plain, Met(met.cuts + bare, jnp.zeros((), dtype)) if bare else met
 
 
 def _through(recipe, points, diffusion) -> dict[str, Operator]:
@@ -115,7 +115,7 @@ def _joint_noise(point, diffusion, through, draws, setting, noise):
     step, heat = (jnp.asarray(x, d.dtype) for x in (step_size, temperature))
     spread, cuts = compensation.cut_root(2 * step * heat * d - step**2 * b)
     normal = layout.ravel({s: draws[s] for s in parts})
-    return layout.unravel(spread @ normal), Compensation(cuts, compensation.largest_step_dense(d, b, temperature))
+    return layout.unravel(spread @ normal), Met(cuts, compensation.largest_step_dense(d, b, temperature))
 
 
 def _reflected(recipe, phase, points, diffusion, domain) -> Phase:

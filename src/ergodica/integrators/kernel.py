@@ -32,14 +32,17 @@ class State(NamedTuple):
 
 class StepInfo(NamedTuple):
     """What a step met: the potential (of its batch), directions of noise cut at zero and the largest step without
-    a cut, whether a trajectory was accepted (always, where there is no Metropolis test), and the length of the
-    gradient. In a compiled loop what is not looked at is not computed."""
+    a cut, whether a trajectory was accepted (always, where there is no Metropolis test), the length of the gradient,
+    and the phase whose momenta tell the temperature. That is the phase after the step, but in a splitting the one right
+    after friction: there the momenta have temperature T on a Gaussian at any stable step, while at the step's end it is
+    T / (1 - h² w² / 4) for a frequency w. In a compiled loop what is not looked at is not computed."""
 
     potential: Array | None
     cuts: Array
     largest_step: Array
     accepted: Array
     gradient_norm: Array
+    rubbed: Phase
 
 
 class Kernel(eqx.Module):
@@ -152,7 +155,8 @@ class Kernel(eqx.Module):
         potential = sum(potentials[1:], start=potentials[0]) / len(potentials) if potentials else None
         gradients = [e.gradient for e in evaluations]
         gradient = gradients[0] if len(gradients) == 1 else tree.mean(*gradients)
-        info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool), tree.norm(gradient))
+        rubbed = phase if met.rubbed is None else met.rubbed
+        info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool), tree.norm(gradient), rubbed)
         return State(phase, noise, state.steps + 1), info
 
     def _setting(self, state: State, step_size: Any, temperature: Any) -> Setting:
@@ -176,7 +180,7 @@ class Kernel(eqx.Module):
             )
         phase, potential, gradient, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)
         never = jnp.asarray(jnp.inf, potential.dtype)
-        info = StepInfo(potential, jnp.zeros((), jnp.int32), never, accepted, tree.norm(gradient))
+        info = StepInfo(potential, jnp.zeros((), jnp.int32), never, accepted, tree.norm(gradient), phase)
         return State(phase, state.noise, state.steps + 1), info
 
 

@@ -17,7 +17,7 @@ from ergodica.energy import Energy, Gaussian
 from ergodica.fields import Coupling, Elementwise
 from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator, Setting
-from ergodica.integrators.compensation import Compensation
+from ergodica.integrators.compensation import Met
 from ergodica.integrators.euler import draw_normals
 from ergodica.integrators.friction import Decay, coupling_decay, decay, rub, symmetric_friction
 from ergodica.integrators.reflection import fold_position, inverse_mass_of, is_positive, reflect
@@ -65,6 +65,7 @@ class Splitting(Integrator):
         momentum = Combination.of(getattr(phase, name)) + kick
         phase, momentum = _thermostats_before(recipe, phase, momentum, points[0], setting)
         momentum, met = _rub(recipe, phase, momentum, diffusion, points, draws[name], setting, noise, is_whole_kick)
+        met = met._replace(rubbed=phase._replace(**{name: momentum.value()}))
         phase, momentum = _thermostats_after(recipe, phase, momentum, points[0], setting)
         if is_whole_kick:
             return _move(recipe, phase, momentum, evaluations, setting, setting.step_size), met
@@ -140,7 +141,7 @@ def _rub(recipe, phase, momentum: Combination, diffusion, points, normal, settin
     law, curl = decay(diffusion, energy, layout, step_size, temperature), _curl(recipe, points)
     through = _noise_through(law, curl, step_size, is_whole_kick)
     increment, cuts = compensation.inject(law.variance, through, noise, normal)
-    met = Compensation(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
+    met = Met(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
     return act(law.factor, momentum) + Combination.of(increment), met
 
 

@@ -1,6 +1,6 @@
 """Does `eg.audit` cry wolf as rarely as it says, and see what it says it sees?
 
-    python benchmarks/calibrate.py [--nulls 2000] [--seeds 20] [--builders WORD] [--power] [--power-seeds 100]
+    python benchmarks/calibrate.py [--nulls 2000] [--seeds 20] [--power] [--power-seeds 100] [--only WORD]
                                    [--jobs 2] [--json FILE]
 
 Size: p-values of so many cheap audits of an exact sampler are uniform (Kolmogorov and Smirnov's test, level 1e-3), for
@@ -138,6 +138,14 @@ DEFECTS = {"temperature": {"temperature": OFF}, "variance": {"variance": OFF}, "
 SAMPLERS: dict[str, Callable[..., dict[str, Any]]] = {"Langevin": langevin, "with momentum": underdamped}
 
 
+def power_name(sampler: str, defect: str) -> str:
+    return f"{sampler}, {defect} off by 5 %"
+
+
+def defects_name(is_listed: bool) -> str:
+    return f"certify_sde, defects {'of' if is_listed else 'outside'} the list"
+
+
 def power_audits(job: tuple[str, str, int, int]) -> tuple[str, list[bool]]:
     """Whether audits of a sampler with a defect of 5 % reject it, over seeds."""
     sampler, defect, first, last = job
@@ -149,7 +157,7 @@ def power_audits(job: tuple[str, str, int, int]) -> tuple[str, list[bool]]:
         not eg.audit(step, target, seed=seed, effort=effort, progress=False, **functions).passed
         for seed in range(first, last)
     ]
-    return f"{sampler}, {defect} off by 5 %", rejected
+    return power_name(sampler, defect), rejected
 
 
 def named_defects(job: tuple[bool, int, int]) -> tuple[str, int, int]:
@@ -157,7 +165,7 @@ def named_defects(job: tuple[bool, int, int]) -> tuple[str, int, int]:
     is_listed, first, last = job
     with jax.enable_x64(True):
         named, _ = defects.power(range(first, last), is_listed)
-    return f"certify_sde, defects {'of' if is_listed else 'outside'} the list", named, last - first
+    return defects_name(is_listed), named, last - first
 
 
 def chunks(count: int, size: int) -> list[tuple[int, int]]:
@@ -207,12 +215,14 @@ def report_builders(pool: Any, seeds: int, word: str) -> dict[str, Any]:
     return figures
 
 
-def report_power(pool: Any, seeds: int) -> dict[str, Any]:
-    jobs = [(s, d, first, last) for s in SAMPLERS for d in DEFECTS for first, last in chunks(seeds, 25)]
+def report_power(pool: Any, seeds: int, word: str) -> dict[str, Any]:
+    pairs = [(s, d) for s in SAMPLERS for d in DEFECTS if word in power_name(s, d)]
+    jobs = [(s, d, first, last) for s, d in pairs for first, last in chunks(seeds, 25)]
     counts: dict[str, list[bool]] = {}
     for name, rejected in followed(pool.imap(power_audits, jobs), jobs, "power"):
         counted(counts, name, rejected)
-    jobs = [(is_listed, first, last) for is_listed in (True, False) for first, last in chunks(2 * seeds, 50)]
+    lists = [is_listed for is_listed in (True, False) if word in defects_name(is_listed)]
+    jobs = [(is_listed, first, last) for is_listed in lists for first, last in chunks(2 * seeds, 50)]
     for name, named, count in followed(pool.imap(named_defects, jobs), jobs, "defects"):
         counted(counts, name, [True] * named + [False] * (count - named))
     print(f"\n{'power':<44}{'seen':>12}")
@@ -225,16 +235,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nulls", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--builders", default="", metavar="WORD", help="those whose name has it")
     parser.add_argument("--power", action="store_true")
     parser.add_argument("--power-seeds", type=int, default=100)
+    parser.add_argument("--only", default="", metavar="WORD", help="builders, or lines of --power, whose name has it")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         nulls = report_nulls(pool, options.nulls) if options.nulls else {}
-        builders = report_builders(pool, options.seeds, options.builders) if options.seeds else {}
-        power = report_power(pool, options.power_seeds) if options.power else {}
+        builders = report_builders(pool, options.seeds, options.only) if options.seeds else {}
+        power = report_power(pool, options.power_seeds, options.only) if options.power else {}
     failures = [name for name, row in nulls.items() if row["uniform"] < LEVEL]
     failures += [name for name, row in builders.items() if row["passed"] < row["seeds"]]
     failures += [name for name, row in power.items() if row["seen"] < POWER * row["seeds"]]

@@ -13,7 +13,8 @@ WIDTH = 118
 class Check:
     """One question and its answer: `figure` was measured, `tolerance` is what it was held against.
 
-    `p_value`, for a statistical check: how often a right sampler shows a figure this extreme.
+    `p_value`, for a statistical check: how often a right sampler shows a figure this extreme. `is_undecided`: passed,
+    but only because too little was seen for it to fail.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Check:
     tolerance: float
     explanation: str
     p_value: float | None = None
+    is_undecided: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, which has no NaN or infinity: those become strings."""
@@ -32,6 +34,7 @@ class Check:
             "tolerance": plain(self.tolerance),
             "explanation": self.explanation,
             "p_value": None if self.p_value is None else plain(self.p_value),
+            "is_undecided": self.is_undecided,
         }
 
 

@@ -51,6 +51,12 @@ def test_a_wrong_one_has_exit_code_1():
     assert np.allclose(found["figures"]["sd"], 1.5, rtol=0.1)
 
 
+def test_something_that_is_no_target_is_one_line(tmp_path):
+    (tmp_path / "wrong_target.py").write_text("target = 3")
+    with pytest.raises(InputError, match="target is '3'"):
+        run("good.nc", "--target", "wrong_target.py:target")
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [

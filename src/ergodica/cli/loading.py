@@ -31,9 +31,9 @@ def _from_path(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise InputError(f"there is no module {name!r} here or among the installed ones") from None
-        raise InputError(f"{name} could not be imported: {error}") from error
+        raise _broken(name, error) from error
     except Exception as error:
-        raise InputError(f"{name} could not be imported: {type(error).__name__}: {error}") from error
+        raise _broken(name, error) from error
 
 
 def _from_file(path: Path) -> Any:
@@ -41,9 +41,18 @@ def _from_file(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise InputError(f"there is no file {str(path)!r}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
+    is_new = sys.modules.setdefault(path.stem, module) is module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InputError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
+        if is_new:
+            del sys.modules[path.stem]
+        raise _broken(path, error) from error
     return module
+
+
+def _broken(name: str | Path, error: Exception) -> InputError:
+    words = " ".join(str(error).split())
+    return InputError(
+        f"{name} could not be imported: {type(error).__name__}: {words} (ergodica --debug ... shows where)"
+    )

@@ -47,7 +47,9 @@ def sample_command(
     chains: int, warmup: int, thin: int, temperature: float, integrator: str | None, init: str | None, seed: int,
     out: Path | None, resume: bool, halve: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External; exit code 1 when a chain is non-finite.
+    """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External.
+
+    Exit code 1 when a chain is non-finite, or no step was accepted.
 
     With --out draws go to disk as they come; a run that was stopped goes on with the same command and --resume.
     """
@@ -69,7 +71,7 @@ def sample_command(
             raise click.exceptions.Exit(130) from None
     outcome = _outcome(run, out)
     click.echo(json.dumps(outcome) if as_json else _words(outcome))
-    if outcome["frozen"]:
+    if outcome["frozen"] or not outcome["accepted"]:
         raise click.exceptions.Exit(1)
 
 
@@ -156,6 +158,7 @@ def _outcome(run: Run, out: Path | None) -> dict[str, Any]:
         "steps_per_second": round(steps / max(settings["seconds"], 1e-9)),
         "kinetic_temperature": _mean(run.stats["kinetic_temperature"]),
         "frozen": settings["frozen"],
+        "accepted": _mean(run.stats["accepted"]),
         "mean": {name: plain(np.mean(x, (0, 1))) for name, x in named(run.posterior).items() if x[0, 0].size <= 100},
         "sd": {name: plain(np.std(x, (0, 1))) for name, x in named(run.posterior).items() if x[0, 0].size <= 100},
     }

@@ -1,7 +1,7 @@
 """Batches that come from elsewhere: any iterable of them."""
 
 from collections.abc import Iterable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -16,7 +16,9 @@ def batches(iterable: Iterable[PyTree], size: int) -> "Batches":
 
     Args:
         iterable: batches of equal shapes, each a pytree of arrays with one leading axis, drawn so that every row is
-            equally likely. One that can be iterated over again (a list, a DataLoader) begins anew at its end.
+            equally likely. One that can be iterated over again (a list, a DataLoader) begins anew at its end. A
+            method `seek(count)`, where it has one, goes to where so many batches were given, over all passes; without
+            it a run that is taken up reads past them.
         size: how many rows there are in all, N: a batch of n stands for N/n times its sum.
     """
     return Batches(iterable, size)
@@ -35,18 +37,35 @@ class Batches(Source):
         self.iterable = iterable
         self._first: PyTree = None
 
+    @property
+    def can_seek(self) -> bool:
+        return hasattr(self.iterable, "seek")
+
     def first(self) -> PyTree:
-        """The batch that comes next, looked at and kept."""
+        """The first batch, looked at and kept."""
         if self._first is None:
-            self._first = next(iter(self.iterable), None)
-            if self._first is None:
-                raise InputError("the iterable of batches is empty: expected at least one batch")
+            self._first = self._look()
         return self._first
 
-    def passes(self) -> Iterator[PyTree]:
-        """All batches, over and over where that can be done; StopIteration at the end of an iterator."""
+    def marks(self) -> list[Any]:
+        """What can be told of the data: the first batch, where a second look finds the same; else shapes and dtypes."""
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.first())]
+        if self.can_seek or self.is_renewable:
+            again = [np.asarray(leaf) for leaf in jax.tree.leaves(self._look())]
+            if len(leaves) == len(again) and all(map(np.array_equal, leaves, again)):
+                return leaves
+        return [f"{leaf.dtype}{leaf.shape}" for leaf in leaves]
+
+    def passes(self, start: int = 0) -> Iterator[PyTree]:
+        """All batches, over and over where that can be done; StopIteration at the end of an iterator.
+
+        `start`: of an iterable that can seek, the first of them.
+        """
+        if self.can_seek:
+            self.iterable.seek(start)  # pyright: ignore[reportAttributeAccessIssue]
         if not self.is_renewable:
-            if self._first is not None:
+            # looked at, it has left the iterator
+            if self._first is not None and not self.can_seek:
                 kept, self._first = self._first, None
                 yield kept
             yield from self.iterable
@@ -58,6 +77,14 @@ class Batches(Source):
                 yield batch
             if count == 0:
                 raise InputError("the iterable of batches is empty: expected at least one batch")
+
+    def _look(self) -> PyTree:
+        if self.can_seek:
+            self.iterable.seek(0)  # pyright: ignore[reportAttributeAccessIssue]
+        found = next(iter(self.iterable), None)
+        if found is None:
+            raise InputError("the iterable of batches is empty: expected at least one batch")
+        return found
 
     def glance(self, index: np.ndarray) -> PyTree:
         return jax.tree.map(np.asarray, self.first())

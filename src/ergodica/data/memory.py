@@ -18,6 +18,7 @@ class Pool:
 
     def __init__(self):
         self._memory: list[np.ndarray] = []
+        self._idle = _references([np.empty(0)])[0]
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array without values."""
@@ -28,8 +29,9 @@ class Pool:
 
     def _find(self, size: int) -> np.ndarray:
         kept, found = [], None
-        for raw in self._memory:
-            if sys.getrefcount(raw) > 3:  # the list, the loop's name and the argument
+        for place, count in enumerate(_references(self._memory)):
+            raw = self._memory[place]
+            if count > self._idle:
                 kept.append(raw)
             elif found is None and size <= raw.nbytes <= SPACIOUS * size:
                 found = raw
@@ -37,3 +39,8 @@ class Pool:
             found = np.empty(size, np.uint8)
         self._memory = [*kept, found]
         return found
+
+
+def _references(memory: list[np.ndarray]) -> list[int]:
+    """How many there are to each, with those of this very line: versions of Python count these differently."""
+    return [sys.getrefcount(raw) for raw in memory]

@@ -4,7 +4,7 @@ Batches go on across the end of an epoch: none is short, and every row is given 
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,11 +46,6 @@ class Stream:
         root = (seed,) if isinstance(seed, int | np.integer) else tuple(seed)
         self.source, self.batch_size, self.is_paired = source, batch_size, is_paired
         self._lanes = [_Lane(source, Order(source, (*root, lane))) for lane in range(1 + is_paired)]
-
-    @staticmethod
-    def of_batches(iterable: Iterable[PyTree], batch_size: int | None = None, is_paired: bool = False) -> "BatchStream":
-        """Batches as an iterable gives them."""
-        return BatchStream(Batches(iterable, size=1), batch_size, is_paired)
 
     def next(self, count: int) -> PyTree:
         """The next `count` batches: leaves (count, batch, ...); of a pair each with half the rows."""
@@ -174,11 +169,10 @@ def _folded(rows: PyTree, count: int, length: int) -> PyTree:
 class BatchStream:
     """Batches from an iterable, cut to `batch_size` rows: a short last batch goes on with the next epoch's rows."""
 
-    def __init__(self, source: Batches, batch_size: int | None, is_paired: bool = False):
-        self.source, self.is_paired = source, is_paired
-        first = len(jax.tree.leaves(source.first())[0])
-        self.batch_size = first if batch_size is None else batch_size
-        self._given_out, self._ahead, self._rest = 0, None, None
+    def __init__(self, source: Batches, batch_size: int, is_paired: bool = False):
+        self.source, self.batch_size, self.is_paired = source, batch_size, is_paired
+        self._ahead: ReadAhead | None = None
+        self._begin(0)
 
     def next(self, count: int) -> PyTree:
         """The next `count` batches; of a pair two that follow each other, each with half the rows."""
@@ -191,30 +185,21 @@ class BatchStream:
 
     @property
     def cursor(self) -> dict[str, int]:
-        """How many batches were given out."""
-        return {"batches": self._given_out}
+        """How many batches were given out; how many of the iterable's own are used up, and rows of the one after."""
+        left = _length(self._rest)
+        used = (self._taken - 1, self._last - left) if left else (self._taken, 0)
+        return {"batches": self._given_out, "iterated": used[0], "rows": used[1]}
 
     def seek(self, cursor: dict[str, int]) -> None:
-        """Go forward to where another stream was, by the iterable's own `seek(batches)` where it has one."""
-        if set(cursor) != {"batches"}:
+        """Go to where another stream was, by the iterable's own `seek` where it has one, else by reading past."""
+        if set(cursor) != set(self.cursor):
             raise InputError(f"the cursor {cursor} is not of a stream of batches")
         wanted = int(cursor["batches"])
-        own = getattr(self.source.iterable, "seek", None)
-        if own is not None:
-            self.close()
-            own(wanted)
-        elif wanted >= self._given_out:
-            for _ in range(wanted - self._given_out):
-                self._rows(self.batch_size)
-        elif self.source.is_renewable:
-            self.close()
-            for _ in range(wanted):
-                self._rows(self.batch_size)
+        if self.source.can_seek:
+            self._begin(int(cursor["iterated"]))
+            self._rows(int(cursor["rows"]))
         else:
-            raise InputError(
-                f"batch {wanted} was asked for, but the iterator is at {self._given_out} and cannot go back: give a "
-                "new one, or an iterable with a method seek(batches)"
-            )
+            self._skip_to(wanted)
         self._given_out = wanted
 
     def close(self) -> None:
@@ -228,12 +213,27 @@ class BatchStream:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
+    def _begin(self, iterated: int) -> None:
+        self.close()
+        self._given_out, self._taken, self._last, self._rest = 0, iterated, 0, None
+
+    def _skip_to(self, wanted: int) -> None:
+        if wanted < self._given_out:
+            if not self.source.is_renewable:
+                raise InputError(
+                    f"batch {wanted} was asked for, but the iterator is at {self._given_out} and cannot go back: give "
+                    "a new one, or an iterable with a method seek(batches)"
+                )
+            self._begin(0)
+        for _ in range(wanted - self._given_out):
+            self._rows(self.batch_size)
+
     def _rows(self, count: int) -> PyTree:
         if self._ahead is None or self._ahead.process != os.getpid():
-            self._ahead = ReadAhead(self.source.passes, depth=4)
+            self._ahead = ReadAhead(partial(self.source.passes, self._taken), depth=4)
         taken = [] if self._rest is None else [self._rest]
-        there = sum(len(jax.tree.leaves(part)[0]) for part in taken)
-        while there < count:
+        there = _length(self._rest)
+        while there < count or not taken:
             try:
                 part = jax.tree.map(np.asarray, self._ahead.next())
             except StopIteration:
@@ -241,7 +241,12 @@ class BatchStream:
                     f"the batches ran out after {self._given_out}: give an iterable that can begin anew, or fewer steps"
                 ) from None
             taken.append(part)
-            there += len(jax.tree.leaves(part)[0])
+            self._taken, self._last = self._taken + 1, _length(part)
+            there += self._last
         rows = jax.tree.map(lambda *parts: np.concatenate(parts), *taken)
         self._rest = jax.tree.map(lambda leaf: leaf[count:], rows)
         return jax.tree.map(lambda leaf: leaf[:count], rows)
+
+
+def _length(rows: PyTree) -> int:
+    return 0 if rows is None else len(jax.tree.leaves(rows)[0])

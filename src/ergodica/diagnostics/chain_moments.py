@@ -6,7 +6,7 @@ import numpy as np
 
 from ergodica.diagnostics.columns import label
 from ergodica.diagnostics.effective import Effective
-from ergodica.diagnostics.mixing import ERROR, extreme
+from ergodica.diagnostics.mixing import ERROR, extreme, longer
 from ergodica.output.names import named
 from ergodica.report import Check
 
@@ -70,9 +70,7 @@ def moment_checks(moments: Any, good: np.ndarray) -> tuple[list[Check], tuple[st
         f"{ERROR} is allowed."
     )
     if count:
-        words += (
-            f" It is more for {count} of {len(found.names):,} numbers: run {(figure / ERROR) ** 2:.1f} times as long."
-        )
+        words += f" It is more for {count} of {len(found.names):,} numbers: {longer(figure, found, int(good.sum()))}."
     checks.append(Check("Monte Carlo error", not count, figure, ERROR, words))
     note = "Only moments were kept: rank-normalised R-hat, effective sample sizes, tails and drift were not looked at."
     return checks, (note,)

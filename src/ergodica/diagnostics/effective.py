@@ -7,6 +7,7 @@ import numpy as np
 from ergodica.diagnostics.columns import Columns
 
 TAILS = (0.05, 0.95)
+NEAR = 5  # effective draws a chain: with fewer, chains have not met and no figure of theirs can be trusted
 
 
 class Effective(NamedTuple):
@@ -70,3 +71,11 @@ def error_of_mean(x: np.ndarray) -> np.ndarray:
 
     with np.errstate(all="ignore"):
         return np.asarray(array_stats.mcse(x, chain_axis=0, draw_axis=1, method="mean"))
+
+
+def size_of_mean(x: np.ndarray) -> np.ndarray:
+    """How many independent draws (chain, draw, ...) are worth for the mean, for each entry of the other axes."""
+    from arviz_stats.base import array_stats
+
+    with np.errstate(all="ignore"):
+        return np.asarray(array_stats.ess(x, chain_axis=0, draw_axis=1, method="mean"))

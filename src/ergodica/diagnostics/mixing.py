@@ -1,22 +1,22 @@
-"""Checks of the chains themselves: finite, moving, together, long enough, settled."""
+"""Checks of the chains themselves: finite, moving, together, long enough."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ergodica.diagnostics.advice import SMALLER
 from ergodica.diagnostics.columns import Columns
-from ergodica.diagnostics.effective import Effective, error_of_mean, widening
-from ergodica.diagnostics.normal import threshold
+from ergodica.diagnostics.effective import NEAR, Effective, widening
 from ergodica.report import Check
 
 R_HAT = 1.01
 ESS_PER_CHAIN, ESS_AT_MOST = 100, 400
 ERROR = 0.1  # of the sd
 STILL = 0.1  # of a chain's draws
-DRIFT = 0.1  # of the sd
 ACCEPTANCE = 0.4
 SHORTEST = 8  # draws of a chain: four in each half
+UNMET = "That is a few for each chain: they have not met, and no length that would do can be told."
 
 
 def finite_chains(
@@ -96,7 +96,8 @@ def too_short(columns: Columns) -> Check | None:
     return Check("length", False, draws, SHORTEST, words)
 
 
-def r_hat(found: Effective, chains: int) -> Check:
+def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
+    """`thrown`, here and below: signs that the step is too large, in words."""
     worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, found.r_hat >= R_HAT)
     alone = "" if chains > 1 else " There is one chain, so this compares its halves: run several from dispersed starts."
     if not count:
@@ -104,13 +105,19 @@ def r_hat(found: Effective, chains: int) -> Check:
         return Check("R-hat", True, figure, R_HAT, words)
     words = (
         f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {R_HAT} for {count} "
-        f"of {len(found.names)} numbers looked at. They have not met: run longer (or drop more as warm-up). If it "
-        f"stays, chains are in different modes, or coordinates are of very different scale: precondition.{alone}"
+        f"of {len(found.names)} numbers looked at. "
     )
+    if thrown is not None:
+        words += f"There are signs of too large a step: {thrown}. {SMALLER}{alone}"
+    else:
+        words += (
+            "They have not met: run longer (or drop more as warm-up). If it stays, chains are in different modes, or "
+            f"coordinates are of very different scale: precondition.{alone}"
+        )
     return Check("R-hat", False, figure, R_HAT, words)
 
 
-def sample_sizes(found: Effective, chains: int, draws: int) -> list[Check]:
+def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None = None) -> list[Check]:
     """Bulk and tail: 100 effective draws a chain, and no more than 400 altogether."""
     wanted = min(ESS_PER_CHAIN * chains, ESS_AT_MOST)
     checks = []
@@ -120,16 +127,23 @@ def sample_sizes(found: Effective, chains: int, draws: int) -> list[Check]:
         if not count:
             words = f"{start} at least ({worst}); {wanted} are wanted."
         else:
-            more = f"about {wanted / figure:.1f} times as long" if np.isfinite(figure) and figure > 0 else "longer"
             words = (
                 f"{start} for {worst}, and fewer than {wanted} for {count} of {len(found.names)} numbers: errors "
-                f"cannot be trusted. Run {more}, use a larger step as far as the bias allows, or precondition."
+                f"cannot be trusted. {_cure(figure, wanted / figure if figure else np.inf, chains, thrown)}"
             )
         checks.append(Check(name, not count, figure, wanted, words))
     return checks
 
 
-def monte_carlo_error(found: Effective, chains: int, correlation: float) -> Check:
+def _cure(worth: float, times: float, chains: int, thrown: str | None) -> str:
+    if thrown is not None:
+        return SMALLER
+    if not worth >= NEAR * chains:
+        return f"{UNMET} Run much longer, or precondition; look for modes in the pictures (ergodica plot)."
+    return f"Run about {times:.1f} times as long, use a larger step as far as the bias allows, or precondition."
+
+
+def monte_carlo_error(found: Effective, chains: int, correlation: float, thrown: str | None = None) -> Check:
     """Errors of means and of sds, in units of the sd."""
     with np.errstate(all="ignore"):
         errors = np.maximum(found.mean_error, found.sd_error) / found.sd
@@ -138,7 +152,7 @@ def monte_carlo_error(found: Effective, chains: int, correlation: float) -> Chec
     if count:
         words = (
             f"The Monte Carlo error of mean or sd is {figure:.3f} sd for {worst}, above {ERROR} for {count} of "
-            f"{len(found.names)} numbers: run {max(1.0, (figure / ERROR) ** 2):.1f} times as long."
+            f"{len(found.names)} numbers: {longer(figure, found, chains, thrown)}."
         )
     if correlation > 0:
         words += (
@@ -148,30 +162,13 @@ def monte_carlo_error(found: Effective, chains: int, correlation: float) -> Chec
     return Check("Monte Carlo error", not count, figure, ERROR, words)
 
 
-def drift(columns: Columns, found: Effective, correlation: float) -> Check:
-    """Means of the second halves of the chains against those of the first halves, in sds and in standard errors."""
-    chains, draws = columns.values.shape[:2]
-    first, second = columns.values[:, : draws // 2], columns.values[:, draws - draws // 2 :]
-    with np.errstate(all="ignore"):
-        change = (second.mean(axis=(0, 1)) - first.mean(axis=(0, 1))) / found.sd
-        error = np.hypot(error_of_mean(first), error_of_mean(second)) / found.sd
-        z = change / (error * np.sqrt(widening(chains, correlation)))
-    limit = threshold(len(found.names))
-    is_drifting = (np.abs(z) > limit) & (np.abs(change) > DRIFT)
-    sizes = np.where(is_drifting, np.abs(change), 0)
-    worst, figure, count = extreme(sizes, found.names, np.nanargmax, is_drifting)
-    if not count:
-        words = (
-            f"Settled: no mean moves from the first to the second half of the chains by more than {DRIFT} sd and "
-            f"{limit:.1f} standard errors."
-        )
-        return Check("settled", True, figure, DRIFT, words)
-    words = (
-        f"{worst} is still drifting: from the first to the second half of the chains its mean moves by {figure:.2f} "
-        f"sd, {abs(z[int(np.argmax(sizes))]):.1f} standard errors ({DRIFT} sd or {limit:.1f} are allowed; {count} of "
-        f"{len(found.names)} numbers drift). Drop the first part as warm-up and run longer, or start from the mode."
-    )
-    return Check("settled", False, figure, DRIFT, words)
+def longer(error: float, found: Effective, chains: int, thrown: str | None = None) -> str:
+    """How much longer to run for an error of ERROR; no factor where the error itself cannot be trusted."""
+    if thrown is not None:
+        return "that is no matter of length, see R-hat"
+    if not np.nanmin(found.bulk, initial=np.inf) >= NEAR * chains:
+        return "the chains have not met, so it is not known how much longer to run"
+    return f"run {max(1.0, (error / ERROR) ** 2):.1f} times as long"
 
 
 def acceptance(stats: Mapping[str, Any], settings: Mapping[str, Any], good: np.ndarray) -> Check | None:

@@ -11,7 +11,7 @@ from ergodica.diagnostics import mixing
 from ergodica.diagnostics.bias import BIAS, Bias
 from ergodica.diagnostics.columns import Columns, columns
 from ergodica.diagnostics.effective import Effective, effective
-from ergodica.diagnostics.verdict import compare
+from ergodica.diagnostics.verdict import check_draws, compare
 from ergodica.errors import InputError
 from ergodica.output.blocks import could_not
 from ergodica.output.names import named
@@ -43,6 +43,7 @@ def plot(
     """Leave the pictures in `folder`, which is made if need be; nothing there is overwritten. Returns their paths."""
     if posterior is None:
         raise InputError("this run kept no draws, only moments: there is nothing to draw")
+    check_draws(named(posterior), settings)
     looked_at = columns(named(posterior))
     good, _ = mixing.finite_chains(stats, settings, looked_at.values)
     if not good.any() or mixing.too_short(looked_at) is not None:
@@ -103,6 +104,17 @@ def _legend(figure: Any, axis: Any, count: int) -> None:
         )
 
 
+def window(values: np.ndarray) -> tuple[float, float]:
+    """The central 99.8 %, or as little as 95 % where a few draws far out leave no room for the rest; and a margin."""
+    low, high = np.quantile(values, (0.001, 0.999))
+    for tail in (0.005, 0.025):
+        inner = np.quantile(values, (tail, 1 - tail))
+        if 0 < inner[1] - inner[0] < (high - low) / 4:
+            low, high = inner
+    margin = (high - low) / 3
+    return float(max(low - margin, values.min())), float(min(high + margin, values.max()))
+
+
 def trace(shown: Shown) -> Any:
     """Every draw of every chain, in order."""
     values = shown.columns.values
@@ -128,9 +140,12 @@ def marginals(shown: Shown) -> Any:
     figure = _figure(1 + 2.9 * across, 0.8 + 2.4 * down, shown.title)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for number, axis in enumerate(axes[: values.shape[2]]):
-        low, high = np.quantile(values[:, :, number], (0.001, 0.999))
+        low, high = window(values[:, :, number])
         edges = np.linspace(low, high, 41) if high > low else 10
         axis.hist(values[:, :, number].ravel(), edges, density=True, color="0.85")
+        outside = np.count_nonzero((values[:, :, number] < low) | (values[:, :, number] > high))
+        if outside:
+            axis.set_title(f"{outside:,} of {values[:, :, number].size:,} draws lie outside", fontsize=7, color=GREY)
         for chain, label in enumerate(shown.chain_numbers):
             colour = COLOURS[chain % len(COLOURS)]
             axis.hist(
@@ -151,24 +166,36 @@ def pairs(shown: Shown) -> Any:
         1.5 + 1.9 * count, 1.5 + 1.8 * count, shown.title and f"{count} of {shown.columns.total:,} numbers"
     )
     axes = figure.subplots(count, count, squeeze=False, sharex="col")
+    windows = [window(values[:, :, number]) for number in range(count)]
     at = _spread(values.shape[1])[:: max(1, len(values) * min(POINTS, values.shape[1]) // POINTS)]
     for row, col in np.ndindex(count, count):
         axis = axes[row, col]
+        axis.locator_params(nbins=3)
         if row < col:
             axis.set_axis_off()
         elif row == col:
-            axis.hist(values[:, :, col].ravel(), 40, density=True, color="0.75")
+            inside = windows[col] if windows[col][1] > windows[col][0] else None
+            axis.hist(values[:, :, col].ravel(), 40, range=inside, density=True, color="0.75")
             axis.set_yticks([])
         else:
             for chain, label in enumerate(shown.chain_numbers):
                 x, y = values[chain, at, col], values[chain, at, row]
                 axis.plot(x, y, ".", ms=2, alpha=0.5, color=COLOURS[chain % len(COLOURS)], label=f"chain {label}")
+            axis.set(xlim=_wider(windows[col]), ylim=_wider(windows[row]))
+            axis.tick_params(labelleft=col == 0)  # or columns with labels would be narrower than others
         if row == count - 1:
             axis.set_xlabel(names[col])
         if col == 0:
             axis.set_ylabel("density" if row == 0 else names[row])
+    figure.align_ylabels()
     _legend(figure, axes[1, 0], len(values))
     return figure
+
+
+def _wider(window: tuple[float, float]) -> tuple[float, float] | None:
+    """A window with room at its ends; None, for any, where it is empty."""
+    room = 0.05 * (window[1] - window[0])
+    return (window[0] - room, window[1] + room) if room > 0 else None
 
 
 def running_mean(shown: Shown) -> Any:
@@ -183,18 +210,21 @@ def running_mean(shown: Shown) -> Any:
         means = np.cumsum(values[:, :, number], axis=1) / count
         mean = means.mean(axis=0)
         error = shown.found.mean_error[number] * np.sqrt(draws / count)
-        for chain in range(len(values)):
-            axis.plot(at, means[chain, at], color=COLOURS[chain % len(COLOURS)], lw=0.6, alpha=0.8)
+        for chain, label in enumerate(shown.chain_numbers):
+            colour = COLOURS[chain % len(COLOURS)]
+            axis.plot(at, means[chain, at], color=colour, lw=0.6, alpha=0.8, label=f"chain {label}")
         axis.fill_between(at, (mean - 2 * error)[at], (mean + 2 * error)[at], color="0.8", label="± 2 errors")
         axis.plot(at, mean[at], color="black", lw=1.4, label="all chains")
         reach = 6 * shown.found.mean_error[number] + np.abs(mean[draws // 10 :] - mean[-1]).max()
+        reach = max(reach, np.abs(means[:, -1] - mean[-1]).max())
         if reach > 0:
             axis.set_ylim(mean[-1] - 1.5 * reach, mean[-1] + 1.5 * reach)
         axis.set_ylabel(f"mean of {shown.columns.names[number]}")
     axes[-1].set(xlabel="draws of each chain", xlim=(0, draws))
     figure.align_ylabels()
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    first = 0 if 1 < len(values) <= len(COLOURS) else len(values)
+    figure.legend(handles[first:], labels[first:], loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     return figure
 
 

@@ -52,15 +52,6 @@ def _flat(tree: PyTree, chains: int) -> np.ndarray:
 
 def _example(posterior: Mapping[str, Any], target: Any) -> PyTree:
     """One position as the target wants it, after a look at whether the draws are such positions."""
-    if not getattr(target, "has_potential", True):
-        raise InputError(
-            "this target gives gradients of batches only: temperatures and Stein discrepancy need all data"
-        )
-    if getattr(target, "domain", None) is not None:
-        raise InputError(
-            "the target has a domain: Stein discrepancy and configurational temperature hold for densities that vanish "
-            "at the border, so they were not looked at"
-        )
     got = {name: tuple(x.shape[2:]) for name, x in posterior.items()}
     if target.init is None:
         return unnamed({name: np.empty(shape) for name, shape in got.items()})

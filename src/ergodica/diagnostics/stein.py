@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergodica.diagnostics.effective import size_of_mean, widening
 from ergodica.errors import InputError
 
 MOST = 2000  # draws
@@ -27,12 +28,16 @@ class Stein(NamedTuple):
     discrepancy: float
     usual: float
     p_value: float
+    worth: float
+    """How many independent draws these are, for the mean of the slowest number."""
 
 
 def kernel_stein_discrepancy(
-    draws: np.ndarray, gradients: np.ndarray, temperature: float = 1.0, seed: int = 0
+    draws: np.ndarray, gradients: np.ndarray, temperature: float = 1.0, seed: int = 0, correlation: float = 0.0
 ) -> Stein:
     """Of draws (chain, draw, d), or (draw, d), with the gradients of U there; at most MOST draws.
+
+    `correlation` is that between chains which share batches.
 
     >>> x = np.random.default_rng(0).normal(size=(500, 2))
     >>> kernel_stein_discrepancy(x, x).p_value > 0.01  # U = |x|^2 / 2
@@ -47,19 +52,18 @@ def kernel_stein_discrepancy(
     if chains * length > MOST:
         raise InputError(f"got {chains * length} draws, expected at most {MOST}: thin them first, as draws[:, ::10]")
     x, s = whitened(draws.reshape(-1, size), -gradients.reshape(-1, size) / temperature)
-    signs = _signs(draws, np.random.default_rng(seed))
-    products = np.zeros((len(signs), len(x)))
+    worth = _worth(draws, rng := np.random.default_rng(seed))
+    weights = _weights(chains, length, chains * length / worth, correlation, rng)
+    products = np.zeros((len(weights), len(x)))
     total = 0.0
     for start in range(0, len(x), BLOCK):
         rows = stein_kernel(x[start : start + BLOCK], s[start : start + BLOCK], x, s)
         total += float(rows.sum())
-        products += signs[:, start : start + BLOCK] @ rows
-    null = np.maximum(np.sum(products * signs, axis=1), 0)
-    count = 1 + int(np.count_nonzero(null >= total))
-    scale = 1 / len(x)
-    return Stein(
-        float(np.sqrt(max(total, 0))) * scale, float(np.sqrt(np.quantile(null, 0.95))) * scale, count / (1 + len(null))
-    )
+        products += weights[:, start : start + BLOCK] @ rows
+    null = np.maximum(np.sum(products * weights, axis=1), 0)
+    p_value = (1 + int(np.count_nonzero(null >= total))) / (1 + len(null))
+    usual = float(np.sqrt(np.quantile(null, 0.95))) / len(x)
+    return Stein(float(np.sqrt(max(total, 0))) / len(x), usual, p_value, worth / widening(chains, correlation))
 
 
 def whitened(x: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -88,16 +92,32 @@ def stein_kernel(x: np.ndarray, s: np.ndarray, y: np.ndarray, t: np.ndarray) -> 
     return (s @ t.T) * w**-0.5 + along * w**-1.5 / d + w**-1.5 - 3 * square * w**-2.5 / d**2
 
 
-def _signs(draws: np.ndarray, rng: Any) -> np.ndarray:
-    """(BOOTSTRAPS, chain * draw) random signs, which flip along a chain about once in four correlation times."""
-    from arviz_stats.base import array_stats
-
+def _worth(draws: np.ndarray, rng: Any) -> float:
+    """How many independent draws these are, for the slowest of 20 numbers."""
     chains, length, size = draws.shape
-    some = rng.choice(size, min(size, 20), replace=False)
-    with np.errstate(all="ignore"):
-        worth = array_stats.ess(np.moveaxis(draws[:, :, some], 2, 0), method="mean") if length >= 4 else np.array([1.0])
-    time = max(1.0, chains * length / max(1.0, float(np.nanmin(worth))))
+    if length < 4:
+        return chains * length
+    some = draws[:, :, rng.choice(size, min(size, 20), replace=False)]
+    return float(np.clip(np.nanmin(size_of_mean(some), initial=chains * length), 1, chains * length))
+
+
+def _weights(chains: int, length: int, time: float, correlation: float, rng: Any) -> np.ndarray:
+    """(BOOTSTRAPS, chain * draw) random signs, which flip along a chain about once in four correlation times.
+
+    Signs that flip more often lose the correlation of slow functions of the draws, and right draws look wrong; signs
+    that flip less often are so few that wrong draws look right. Chains that correlate by c get sqrt(c) times common
+    signs and sqrt(1 - c) times their own.
+    """
     chance = 0.5 if time < 1.5 else 0.25 / time
+    shared = float(np.clip(correlation, 0, 1)) if chains > 1 else 0.0
+    signs = np.sqrt(1 - shared) * _signs(chains, length, chance, rng)
+    if shared > 0:
+        signs = signs + np.sqrt(shared) * _signs(1, length, chance, rng)
+    return signs.reshape(BOOTSTRAPS, -1)
+
+
+def _signs(chains: int, length: int, chance: float, rng: Any) -> np.ndarray:
+    """(BOOTSTRAPS, chain, draw) signs that flip along a chain with this chance."""
     flips = np.where(rng.random((BOOTSTRAPS, chains, length)) < chance, -1, 1).astype(np.int8)
     flips[:, :, 0] = rng.choice(np.array([-1, 1], np.int8), (BOOTSTRAPS, chains))
-    return np.cumprod(flips, axis=2, dtype=np.int8).reshape(BOOTSTRAPS, -1).astype(np.float64)
+    return np.cumprod(flips, axis=2, dtype=np.int8).astype(np.float64)

@@ -6,18 +6,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.diagnostics import mixing, temperatures
+from ergodica.diagnostics import advice, mixing, temperatures
 from ergodica.diagnostics.bias import NOT_LOOKED_AT, Bias, bias, bias_checks, order_of
 from ergodica.diagnostics.chain_moments import from_moments, moment_checks
 from ergodica.diagnostics.columns import Columns, at, columns
 from ergodica.diagnostics.effective import Effective, effective
-from ergodica.diagnostics.scores import gradients_at_draws
-from ergodica.diagnostics.stein import kernel_stein_discrepancy
+from ergodica.diagnostics.settled import settled
+from ergodica.diagnostics.witness import check_target, witness_checks
 from ergodica.errors import InputError
 from ergodica.output.names import named
 from ergodica.report import Check, Report, paragraph
-
-RIGHT = 0.005  # p-value of the Stein discrepancy below which the draws are called wrong
 
 
 class Diagnosis(Report):
@@ -27,15 +25,20 @@ class Diagnosis(Report):
         names = max(len(check.name) for check in self.checks)
         lines = [self.title]
         for check in self.checks:
-            lines += paragraph(check.explanation, f"  {'ok   ' if check.passed else 'WRONG'} {check.name:<{names}}  ")
+            mark = "unsure" if check.is_undecided else "ok" if check.passed else "WRONG"
+            lines += paragraph(check.explanation, f"  {mark:<6} {check.name:<{names}}  ")
         for note in self.notes:
             lines += paragraph(note, "  - ")
+        return "\n".join([*lines, *paragraph(self._close(), "")])
+
+    def _close(self) -> str:
         wrong = [check.name for check in self.checks if not check.passed]
+        unsure = [check.name for check in self.checks if check.is_undecided]
+        blind = f"{len(unsure)} {'check' if len(unsure) == 1 else 'checks'} could not tell: {', '.join(unsure)}."
         if wrong:
-            lines += paragraph(f"{len(wrong)} of {len(self.checks)} checks failed: {', '.join(wrong)}.", "")
-        else:
-            lines.append("No problem was found in what was looked at.")
-        return "\n".join(lines)
+            failed = f"{len(wrong)} of {len(self.checks)} checks failed: {', '.join(wrong)}"
+            return f"{failed}; {blind}" if unsure else f"{failed}."
+        return f"No problem was found; {blind}" if unsure else "No problem was found in what was looked at."
 
 
 def diagnose(
@@ -52,52 +55,73 @@ def diagnose(
     `halved` is a run with half the step size, with posterior, stats and moments of its own: for the step-size bias.
     `target` is the one that was sampled: for the Stein discrepancy and the configurational temperature.
     """
+    check_target(target)
     variables = named(posterior) if posterior is not None else {}
-    if variables and min(np.shape(x)[1] for x in variables.values()) == 0:
-        raise InputError("this run kept no draws: there is nothing to look at; run for more steps, or thin less")
-    if not variables and moments is None:
-        raise InputError("there are neither draws nor moments to look at")
+    if variables:
+        check_draws(variables, settings)
+    elif moments is None:
+        later = ": an unfinished run shows its moments at its end" if settings.get("is_finished") is False else ""
+        raise InputError(f"there are neither draws nor moments to look at{later}")
     correlation = _correlation(settings)
     looked_at = columns(variables, seed) if variables else None
     good, is_finite = mixing.finite_chains(stats, settings, _by_chain(looked_at, moments))
     checks: list[Check] = [is_finite]
     notes: tuple[str, ...] = ()
     found: Effective | None = None
-    if good.any() and looked_at is not None:
-        kept = looked_at.only(good)
-        found, parts = _draw_checks(kept, good, variables, correlation)
-        checks += parts
-        if len(kept.names) < kept.total:
-            notes += (f"Looked at {kept.words}.",)
-    elif good.any():
-        parts, notes = moment_checks(moments, good)
-        checks += parts
-        found = from_moments(moments, good) if good.sum() > 1 else None
     if good.any():
-        others = (mixing.acceptance(stats, settings, good), temperatures.kinetic(stats, settings, good, correlation))
-        checks += [check for check in others if check is not None]
+        found, parts, notes = _chain_part(looked_at, moments, good, variables, stats, correlation)
+        checks += parts
+        steps = (mixing.acceptance(stats, settings, good), temperatures.kinetic(stats, settings, good, correlation))
+        checks += [check for check in steps if check is not None]
     if found is not None:
         parts, more = _bias_part(found, stats, settings, halved, looked_at)
         checks, notes = checks + parts, notes + more
     if target is not None and variables and good.any():
-        parts, more = _target_part(variables, target, settings, good, seed)
+        parts, more = witness_checks(variables, target, settings, good, correlation, seed)
         checks, notes = checks + parts, notes + more
+    notes = advice.notes(settings, {check.name for check in checks}, len(good)) + notes
     return Diagnosis(_title(settings, looked_at, moments), tuple(checks), notes, _figures(found))
 
 
+def check_draws(variables: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raise InputError where there is not a single draw."""
+    if min(np.shape(x)[1] for x in variables.values()) > 0:
+        return
+    if settings.get("is_finished") is False:
+        raise InputError("the run has no draws yet: it has just begun, or is in warm-up")
+    raise InputError("this run kept no draws: there is nothing to look at; run for more steps, or thin less")
+
+
+def _chain_part(
+    looked_at: Columns | None,
+    moments: Any,
+    good: np.ndarray,
+    variables: Mapping[str, Any],
+    stats: Mapping[str, Any],
+    correlation: float,
+) -> tuple[Effective | None, list[Check], tuple[str, ...]]:
+    if looked_at is None:
+        checks, notes = moment_checks(moments, good)
+        return from_moments(moments, good) if good.sum() > 1 else None, checks, notes
+    kept = looked_at.only(good)
+    found, checks = _draw_checks(kept, good, variables, stats, correlation)
+    return found, checks, (f"Looked at {kept.words}.",) if len(kept.names) < kept.total else ()
+
+
 def _draw_checks(
-    kept: Columns, good: np.ndarray, variables: Mapping[str, Any], correlation: float
+    kept: Columns, good: np.ndarray, variables: Mapping[str, Any], stats: Mapping[str, Any], correlation: float
 ) -> tuple[Effective | None, list[Check]]:
     chains, draws = kept.values.shape[:2]
     short = mixing.too_short(kept)
     if short is not None:
         return None, [short]
     found = effective(kept, correlation)
+    thrown = advice.thrown(stats, kept.values, good)
     checks = []
     if all(np.issubdtype(np.asarray(x).dtype, np.floating) for x in variables.values()):  # not for counts and flags
         checks.append(mixing.moving(kept, np.flatnonzero(good)))
-    checks += [mixing.r_hat(found, chains), *mixing.sample_sizes(found, chains, draws)]
-    checks += [mixing.monte_carlo_error(found, chains, correlation), mixing.drift(kept, found, correlation)]
+    checks += [mixing.r_hat(found, chains, thrown), *mixing.sample_sizes(found, chains, draws, thrown)]
+    checks += [mixing.monte_carlo_error(found, chains, correlation, thrown), settled(kept, correlation)]
     return found, checks
 
 
@@ -146,25 +170,6 @@ def _check_half(stats: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     step, half = (float(np.mean(x["step_size"])) for x in (stats, other))
     if not 1.8 < step / half < 2.2:
         raise InputError(f"the steps of the two runs are {step:.3g} and {half:.3g} on average: expected h and h/2")
-
-
-def _target_part(
-    variables: Mapping[str, Any], target: Any, settings: Mapping[str, Any], good: np.ndarray, seed: int
-) -> tuple[list[Check], tuple[str, ...]]:
-    if next(iter(variables.values())).shape[1] < 8:
-        return [], ()
-    positions, gradients = gradients_at_draws(variables, target, good)
-    stein = kernel_stein_discrepancy(positions, gradients, float(settings.get("temperature", 1.0)), seed)
-    count = positions.shape[0] * positions.shape[1]
-    words = (
-        f"From the target's gradients at {count:,} draws the kernel Stein discrepancy is {stein.discrepancy:.3g}; "
-        f"right draws stay below {stein.usual:.3g} 19 times of 20 and exceed this with chance {stein.p_value:.2g} "
-        f"({RIGHT} is allowed)."
-    )
-    if stein.p_value < RIGHT:
-        words += " The draws do not have the target's law: look for a bias (halve the step), or for chains not settled."
-    check = Check("Stein discrepancy", stein.p_value >= RIGHT, stein.discrepancy, stein.usual, words, stein.p_value)
-    return [check, temperatures.configurational(positions, gradients, settings)], ()
 
 
 def _by_chain(looked_at: Columns | None, moments: Any) -> np.ndarray:

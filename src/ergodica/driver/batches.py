@@ -12,8 +12,7 @@ independent: rows drawn with replacement.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -30,9 +29,11 @@ SORTED = 2**22  # row numbers shuffled at a time
 
 
 def batches_for(
-    target: Any, batch_size: int, is_paired: bool, is_compensated: bool, seed: int, kind: str = "windows"
+    target: Any, batch_size: int, is_paired: bool, is_compensated: bool, seed: int, kind: str | None = None
 ) -> "Batches":
-    """The kind asked for; gathers in place of windows where the variance of one shuffle's would be too far off."""
+    """The kind asked for, windows if none; gathers in their place where the variance of one shuffle's would be too
+    far off."""
+    kind = "windows" if kind is None else kind
     length = batch_size // 2 if is_paired else batch_size
     if kind == "windows" and not (is_compensated and 50 * batch_size > target.size):
         return Windows(target, length, is_paired, seed)
@@ -46,27 +47,30 @@ def batches_for(
 
 
 class Batches(eqx.Module):
-    """Where each step's batch is, found ahead of the loop, and the batch there, taken in the loop."""
+    """Each step's batch, taken in the loop from a place that was found ahead of it."""
 
+    kind: ClassVar[str]
+    """For the file: what the batches are."""
     length: eqx.AbstractVar[int]
     is_paired: eqx.AbstractVar[bool]
-
-    def ahead(self, keys: Array) -> PyTree:
-        """Where the batches of some steps are, leaves (step, ...), from two keys for each, (step, 2)."""
-        raise NotImplementedError("the host brings them")
 
     @abstractmethod
     def at(self, place: PyTree) -> PyTree:
         """The batch, or an `eg.BatchPair` of two, drawn independently, where the recipe reads z.potential."""
 
-    def on_host(self, seed: int, chain: int, first: int, length: int) -> PyTree:
-        """What the host must bring for the chunk that begins at step `first`."""
-        return None
+
+class Drawn(Batches):
+    """Batches whose places come from the keys of their steps."""
+
+    @abstractmethod
+    def ahead(self, keys: Array) -> PyTree:
+        """Where the batches of some steps are, leaves (step, ...), from two keys for each, (step, 2)."""
 
 
-class Windows(Batches):
+class Windows(Drawn):
     """Windows of `length` rows; in pairs at independent offsets."""
 
+    kind: ClassVar[str] = "windows"
     rows: PyTree
     length: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
@@ -100,8 +104,10 @@ class Gathered(Batches):
         return _batch([jax.tree.map(lambda leaf, i=index: leaf[i], self.rows) for index in place])
 
 
-class Gathers(Gathered):
+class Gathers(Gathered, Drawn):
     """`length` rows drawn without replacement for every step."""
+
+    kind: ClassVar[str] = "gathers"
 
     def ahead(self, keys):
         def indices(keys: Array) -> Array:
@@ -111,8 +117,10 @@ class Gathers(Gathered):
         return jax.lax.map(indices, keys[:, : 1 + self.is_paired], batch_size=at_a_time)
 
 
-class Independent(Gathered):
+class Independent(Gathered, Drawn):
     """`length` rows drawn with replacement for every step."""
+
+    kind: ClassVar[str] = "independent"
 
     def ahead(self, keys):
         return _each(lambda key: jax.random.randint(key, (self.length,), 0, self.size), keys, self.is_paired)
@@ -121,20 +129,37 @@ class Independent(Gathered):
 class Epochs(Gathered):
     """Every row once in an epoch; the orders come from the host, as an epoch may outlast a chunk."""
 
-    def on_host(self, seed, chain, first, length):
+    kind: ClassVar[str] = "epochs"
+
+
+class Orders:
+    """The orders of the epochs of a run, for each chain the one that it is in: it may last for many chunks."""
+
+    def __init__(self, epochs: Epochs, seed: int):
+        self.epochs, self.seed = epochs, seed
+        self._kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
+
+    def rows(self, chain: int, first: int, count: int) -> np.ndarray:
         """Row numbers, (step, 1 or 2, rows): those of places first * n, ..., in the sequence of all epochs."""
-        places = np.arange(first * self.length, (first + length) * self.length)
-        epochs = places // self.size
+        length, size = self.epochs.length, self.epochs.size
+        places = np.arange(first * length, (first + count) * length)
+        numbers = places // size
         columns = []
-        for part in range(1 + self.is_paired):
-            orders = [_order(seed, chain, part, epoch, self.size) for epoch in range(epochs[0], epochs[-1] + 1)]
-            rows = np.concatenate(orders)[places - epochs[0] * self.size]
-            columns.append(rows.reshape(length, self.length))
-        return np.stack(columns, axis=1).astype(np.int32)
+        for part in range(1 + self.epochs.is_paired):
+            orders = [self._order(chain, part, epoch) for epoch in range(numbers[0], numbers[-1] + 1)]
+            columns.append(np.concatenate(orders)[places - numbers[0] * size].reshape(count, length))
+        return np.stack(columns, axis=1)
+
+    def _order(self, chain: int, part: int, epoch: int) -> np.ndarray:
+        kept = self._kept.get((chain, part))
+        if kept is None or kept[0] != epoch:
+            generator = np.random.default_rng([self.seed, chain, part, epoch])
+            kept = self._kept[chain, part] = epoch, generator.permutation(self.epochs.size).astype(np.int32)
+        return kept[1]
 
 
 class Handed(Batches):
-    """Batches that the host brings, read from disk."""
+    """Batches that the host brings, from a stream."""
 
     length: int = eqx.field(static=True)
     is_paired: bool = eqx.field(static=True)
@@ -143,15 +168,22 @@ class Handed(Batches):
         return place
 
 
+class FromDisk(Handed):
+    """Rows shuffled block-wise."""
+
+    kind: ClassVar[str] = "epochs"
+
+
+class Given(Handed):
+    """In the order of an iterable."""
+
+    kind: ClassVar[str] = "as given"
+
+
 @sound_filter_jit
-def places_ahead(batches: Batches, keys: Array) -> PyTree:
+def places_ahead(batches: Drawn, keys: Array) -> PyTree:
     """Where the batches of a chunk are, from all its keys (see `chunk_keys`)."""
     return batches.ahead(keys[:, 1:])
-
-
-@lru_cache(maxsize=8)  # an epoch may last for many chunks
-def _order(seed: int, chain: int, part: int, epoch: int, size: int) -> np.ndarray:
-    return np.random.default_rng([seed, chain, part, epoch]).permutation(size)
 
 
 def _each(draw: Callable[[Array], Array], keys: Array, is_paired: bool) -> Array:

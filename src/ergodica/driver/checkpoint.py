@@ -2,6 +2,7 @@
 
     posterior.<name>.bin, sample_stats.<name>.bin     draws and statistics, appended as they come
     checkpoint.npz                                     states, moments, references; and how many draws belong to them
+    ergodica.lock                                      held by the process that writes (driver/lock.py)
 
 A checkpoint is written under a temporary name, brought to the disk and renamed; draws that came after it are cut off
 when the run is taken up, and made again.
@@ -12,7 +13,9 @@ import os
 import shutil
 import warnings
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,12 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver import lock
 from ergodica.driver.pace import now
 from ergodica.driver.store import Store
 from ergodica.errors import InputError
+from ergodica.output.blocks import could_not
+from ergodica.output.names import named
 
 EVERY = 5.0  # seconds
 FORMAT = 1
@@ -31,6 +37,10 @@ FILE = "checkpoint.npz"
 
 def part_folder(out: Path | str) -> Path:
     return Path(f"{out}.part")
+
+
+class CouldNotWrite(InputError):
+    """A full disk: what is there is worth keeping."""
 
 
 class Checkpoint:
@@ -42,6 +52,8 @@ class Checkpoint:
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: Future | None = None
         self._last = now()
+        self.step: int | None = None
+        """Of the last one that was written here."""
 
     def save_if_due(self, chains: Any, course: Any, is_urgent: bool = False) -> None:
         """Every few seconds; urgent or at the end at once, and not before it is written."""
@@ -53,18 +65,20 @@ class Checkpoint:
             return
         tree, cursor = chains.saved()
         # copies: the chains go on while this is written
-        arrays = [np.array(leaf) for leaf in jax.tree.leaves(tree)]
+        leaves, structure = jax.tree.flatten(tree)
+        arrays = [np.array(leaf) for leaf in leaves]
         manifest = {
             "format": FORMAT, "course": course.to_dict(), "draws": self._draws_before(course.step), "cursor": cursor,
             "identity": self.identity | {"step_size": chains.sizes.digest(course.step)}, "settings": self.describe,
+            "moments": moment_places(jax.tree.unflatten(structure, range(len(leaves)))),
         }  # fmt: skip
-        self._writing = self._thread.submit(self._write, arrays, json.dumps(manifest))
+        self._writing = self._thread.submit(self._write, arrays, json.dumps(manifest), course.step)
         self._last = now()
         if is_last:
             self._writing.result()
             self._writing = None
 
-    def _write(self, arrays: list[np.ndarray], manifest: str) -> None:
+    def _write(self, arrays: list[np.ndarray], manifest: str, step: int) -> None:
         temporary = self.folder / f".{FILE}.{os.getpid()}"
         try:
             for column in (*self.store.leaves, *self.store.stats.values()):
@@ -77,10 +91,19 @@ class Checkpoint:
             os.replace(temporary, self.folder / FILE)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise InputError(f"could not write {self.folder / FILE}: {error.strerror or error}") from error
+            raise could_not("write", self.folder / FILE, error) from error
+        self.step = step
 
     def how_to_resume(self) -> str:
-        return f"{self.folder} has it all: the same call with resume=True (command line: --resume) goes on from there"
+        return f"the same call with resume=True (command line: --resume) goes on from what {self.folder} holds"
+
+    @contextmanager
+    def advising(self) -> Iterator[None]:
+        """What cannot be written, with what to do then: what is there stays."""
+        try:
+            yield
+        except InputError as error:
+            raise CouldNotWrite(f"{error}; {self.how_to_resume()}") from error
 
     def close(self) -> None:
         self._thread.shutdown(wait=True)
@@ -127,27 +150,61 @@ def read_checkpoint(folder: Path) -> Saved | None:
         ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path} is not a checkpoint of format {FORMAT}: remove {folder} to begin anew")
+    damaged = _damaged(manifest)
+    if damaged is not None:
+        raise InputError(f"{path} is damaged (its {damaged} cannot be read): remove {folder} to begin anew")
     return Saved(manifest, arrays)
 
 
+def _damaged(manifest: dict[str, Any]) -> str | None:
+    """The first entry that is not what it must be."""
+    parts = {"course": {"step": int, "frozen": list}, "identity": {"versions": dict}, "settings": {"started": str}}
+    for name, entries in parts.items():
+        found = manifest.get(name)
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in entries.items()):
+            return name
+    return None if isinstance(manifest.get("draws"), int) else "draws"
+
+
+def moment_places(numbered: PyTree) -> Any:
+    """Where the moments are in the list of arrays: of each chain those merged, and those not yet; None without any.
+
+    `numbered`: what a checkpoint holds (`Engine.saved`), with the arrays' numbers in their place.
+    """
+    chains, totals = numbered[:2]
+    if totals is None:
+        return None
+    pairs = [(total, chain.moments) for total, chain in zip(totals, chains, strict=True)]
+    return [
+        [(part.number, named(part.mean), named(part.spread)) for part in pair if part is not None] for pair in pairs
+    ]
+
+
+def check_ours(folder: Path) -> None:
+    """Refuse a folder without a checkpoint that holds other things than a run leaves which was killed before it."""
+    if (folder / FILE).exists():
+        return
+    for path in folder.iterdir():
+        if path.suffix not in (".bin", ".json") and path.name != lock.FILE and FILE not in path.name:
+            raise InputError(f"{folder} holds {path.name} and no checkpoint: it is not of a run, give another `out`")
+
+
 def begun_anew(folder: Path) -> None:
-    """Remove what a run left that was killed before its first checkpoint; refuse a folder that holds other things."""
-    strange = [path.name for path in folder.iterdir() if path.suffix not in (".bin", ".json") and FILE not in path.name]
-    if strange:
-        raise InputError(f"{folder} holds {strange[0]} and no checkpoint: it is not of a run, give another `out`")
-    shutil.rmtree(folder)
+    """Remove what a run left that was killed before its first checkpoint."""
+    for path in folder.iterdir():
+        if path.name != lock.FILE:
+            path.unlink()
 
 
-def check_same(saved: Saved, identity: dict[str, Any], folder: Path) -> None:
+def check_same(before: dict[str, Any], identity: dict[str, Any], where: Path) -> None:
     """Refuse to go on with another run, naming what differs; another version of a library is a warning."""
-    before = saved.manifest["identity"]
     ours, theirs = identity["versions"], before["versions"]
     ignored = {"versions"}
     if ours != theirs:
         changed = [f"{name} {theirs.get(name)} -> {ours.get(name)}" for name in ours if ours[name] != theirs.get(name)]
         warnings.warn(
-            f"{folder} was made with other versions ({', '.join(changed)}): the run goes on, but not with the bytes "
-            "that it would have had, and whether the model is the same cannot be told",
+            f"{where} was made with other versions ({', '.join(changed)}): its bytes may not be those that these would "
+            "give, and whether the model is the same cannot be told",
             stacklevel=4,
         )
         ignored.add("model")
@@ -161,30 +218,6 @@ def check_same(saved: Saved, identity: dict[str, Any], folder: Path) -> None:
             differing.append(words.get(name, f"{name} ({old} there, {new} here)" if is_short else name))
     if differing:
         raise InputError(
-            f"{folder} holds another run: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}; resume "
+            f"{where} holds another run: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}; resume "
             "with what it was made with, or give another `out`"
         )
-
-
-def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, Any]]:
-    """The draws and statistics of an unfinished run, up to the last that is whole, and its settings."""
-    from urllib.parse import unquote
-
-    from ergodica.output.blocks import BlockFile
-    from ergodica.output.names import unnamed
-
-    saved = read_checkpoint(folder)
-    if saved is None:
-        raise InputError(f"{folder} holds no checkpoint: expected the folder of an unfinished run")
-    columns = {}
-    for header in sorted(folder.glob("*.json")):
-        words = json.loads(header.read_text())
-        columns[unquote(header.stem)] = BlockFile.open(folder, unquote(header.stem), words["dtype"], words["shape"])
-    count = min(column.count for column in columns.values())
-    arrays = {name: np.swapaxes(column.read()[:count], 0, 1) for name, column in columns.items()}
-    groups: dict[str, dict[str, np.ndarray]] = {"posterior": {}, "sample_stats": {}}
-    for name, array in arrays.items():
-        group, _, variable = name.partition(".")
-        groups[group][variable] = array
-    settings = saved.manifest["settings"] | {"is_finished": False}
-    return unnamed(groups["posterior"]) if groups["posterior"] else None, groups["sample_stats"], settings

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -11,15 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica import tree
-from ergodica.driver.batches import Batches, Handed, batches_for
-from ergodica.driver.checkpoint import Checkpoint, Saved, begun_anew, check_same, part_folder, read_checkpoint
+from ergodica import data, tree
+from ergodica.driver.batches import Batches, FromDisk, Given, batches_for
+from ergodica.driver.checkpoint import Checkpoint, Saved, begun_anew, check_ours, check_same, read_checkpoint
 from ergodica.driver.chunk import chunk_length
 from ergodica.driver.engine import Engine
 from ergodica.driver.external import ExternalEngine
 from ergodica.driver.feed import Feed, feed_length
 from ergodica.driver.fingerprint import batch_like, data_digest, numbers_of, step_digest, versions
 from ergodica.driver.keys import Purpose, step_keys
+from ergodica.driver.lock import Lock
 from ergodica.driver.loop import Course
 from ergodica.driver.pace import Pace
 from ergodica.driver.reference import References
@@ -28,6 +30,35 @@ from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
+from ergodica.output.blocks import could_not
+
+
+@dataclass
+class Parts:
+    """What a run is made of, before anything of it is on disk."""
+
+    request: Request
+    kernel: Kernel
+    state: State
+    engine: Any
+    pace: Pace
+    kept: Kept
+    shape: Shape
+    store: Store | None
+    settings: dict[str, Any]
+    is_paired: bool
+
+    def identity(self, step: int) -> dict[str, Any]:
+        """What must be the same for a run to go on from `step`; of its steps' sizes those before it."""
+        free = ("steps", "step_size", "started", "recipe")
+        same = {name: value for name, value in self.settings.items() if name not in free}
+        kernel, request = self.kernel, self.request
+        batch = batch_like(request.target, request.batch_size, self.is_paired)
+        same["recipe"] = numbers_of((kernel.recipe, kernel.integrator, kernel.gradient_noise))
+        same["model"] = step_digest(self.engine.kernel, self.state, batch, request.keep)
+        same["data"] = data_digest(request.target)
+        same["step_size"] = self.engine.sizes.digest(step)
+        return same
 
 
 @dataclass
@@ -43,41 +74,44 @@ class Composed:
     is_new: bool
 
 
-def compose(request: Request) -> Composed:
+def compose(request: Request, lock: Lock) -> Composed:
     """Everything checked, nothing compiled yet but what looks at the start."""
-    request.check()
-    saved = None if request.out is None else _saved(request)
+    saved = None if request.out is None else _saved(request, lock)
+    parts = parts_of(request, saved is not None)
+    if request.out is not None:
+        return _on_disk(parts, saved, lock)
+    assert parts.store is not None
+    return Composed(parts.engine, parts.store, Course(request.total), parts.pace, None, parts.settings, True)
+
+
+def parts_of(request: Request, is_resumed: bool) -> Parts:
+    """The chains at their start; of a run that is taken up without the search for a mode, which it has behind it."""
     kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
     states = [_start(kernel, request, chain) for chain in range(request.chains)]
-    sizes = StepSizes(request.step_size, request.total)
     kept = Kept(request.warmup, request.thin, request.total)
     shape = _shape(request, states[0].phase.position)
-    is_external = not request.target.has_potential
     is_paired = request.batch_size is not None and kernel.recipe.reads_potential(states[0].phase)
     request.check_batches(kernel, is_paired)
     length = chunk_length(states[0].phase.position)
     # asked for before the search for a mode, which may take a while
     store = in_memory(shape, kept.draws) if request.out is None else None
     common: dict[str, Any] = {
-        "seed": request.seed, "sizes": sizes, "kept": kept, "temperature": request.temperature, "keep": request.keep
+        "seed": request.seed, "sizes": StepSizes(request.step_size, request.total), "kept": kept,
+        "temperature": request.temperature, "keep": request.keep,
     }  # fmt: skip
-    if is_external:
+    kind = None
+    if not request.target.has_potential:
         if request.share_batches or request.estimator is not None:
             raise InputError("share_batches and estimator are for targets with data (eg.Posterior): leave them out")
         engine: Any = ExternalEngine(kernel, states, **common)
         pace = Pace(length, request.total)
     else:
-        engine = _compiled(request, kernel, states, common, length, is_paired, saved is not None)
+        engine = _compiled(request, kernel, states, common, length, is_paired, is_resumed)
         pace = Pace(engine.length, request.total, engine.references.refresh)
-    settings = request.described(kernel) | {
-        "versions": versions(), "started": datetime.now(UTC).isoformat(timespec="seconds")
-    }  # fmt: skip
-    course = Course(request.total)
-    if request.out is None:
-        assert store is not None
-        return Composed(engine, store, course, pace, None, settings, True)
-    identity = _identity(request, kernel, engine, settings, states[0], is_paired, sizes, saved)
-    return _on_disk(request, engine, course, pace, settings, identity, shape, kept, saved)
+        kind = None if engine.batches is None else engine.batches.kind
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    settings = request.described(kernel) | {"batches": kind, "versions": versions(), "started": started}
+    return Parts(request, kernel, states[0], engine, pace, kept, shape, store, settings, is_paired)
 
 
 def _start(kernel: Kernel, request: Request, chain: int) -> State:
@@ -137,10 +171,9 @@ def _batches(request: Request, kernel: Kernel, is_paired: bool) -> tuple[Batches
             "data on disk are read in epochs, whose gradients are not independent from step to step, and subtracting "
             "their noise would be wrong: use gradient_noise=None, or target.loaded() if the data fit in memory"
         )
-    from ergodica.data.stream import open_stream
-
-    feed = Feed(open_stream(source, size, request.seed, is_paired), 1 if request.share_batches else request.chains)
-    return Handed(size, is_paired), feed
+    feed = Feed(data.open_stream(source, size, request.seed, is_paired), 1 if request.share_batches else request.chains)
+    handed = Given if isinstance(source, data.Batches) else FromDisk
+    return handed(size, is_paired), feed
 
 
 def _holding_rows(kernel: Kernel) -> Kernel:
@@ -155,65 +188,75 @@ def _holding_rows(kernel: Kernel) -> Kernel:
     return eqx.tree_at(lambda k: k.target.data, kernel, jax.tree.map(jnp.asarray, kernel.target.data))
 
 
-def _saved(request: Request) -> Saved | None:
-    """The checkpoint to go on from; refuses to write over anything."""
-    from ergodica.output.files import check_free
+def _saved(request: Request, lock: Lock) -> Saved | None:
+    """The checkpoint to go on from; refuses to write over anything, or where another process writes."""
+    from ergodica.output.files import check_free, remove_stale
 
     assert request.out is not None
-    folder = part_folder(request.out)
+    assert request.folder is not None
     check_free(request.out)
-    if not folder.exists():
+    if not request.folder.exists():
         return None
     if not request.resume:
         raise InputError(
-            f"{folder} holds an unfinished run: go on with it (resume=True, --resume), remove it, or give another `out`"
+            f"{request.folder} holds an unfinished run: go on with it (resume=True, --resume), remove it, or give "
+            "another `out`"
         )
-    found = read_checkpoint(folder)
+    check_ours(request.folder)
+    lock.take()
+    remove_stale(request.out)
+    found = read_checkpoint(request.folder)
     if found is None:
-        begun_anew(folder)
+        begun_anew(request.folder)
     return found
 
 
-def _identity(
-    request: Request, kernel: Kernel, engine: Any, settings: dict[str, Any], state: State, is_paired: bool,
-    sizes: StepSizes, saved: Saved | None,
-) -> dict[str, Any]:  # fmt: skip
-    """What must be the same for a run to go on; the steps' sizes up to where it is."""
-    free = ("steps", "step_size", "started", "recipe")
-    same = {name: value for name, value in settings.items() if name not in free}
-    batch = batch_like(request.target, request.batch_size, is_paired)
-    same["recipe"] = numbers_of((kernel.recipe, kernel.integrator, kernel.gradient_noise))
-    same["model"] = step_digest(engine.kernel, state, batch, request.keep)
-    same["data"] = data_digest(request.target)
-    same["step_size"] = sizes.digest(0 if saved is None else int(saved.manifest["course"]["step"]))
-    return same
-
-
-def _on_disk(
-    request: Request, engine: Any, course: Course, pace: Pace, settings: dict[str, Any], identity: dict[str, Any],
-    shape: Shape, kept: Kept, saved: Saved | None,
-) -> Composed:  # fmt: skip
+def _on_disk(parts: Parts, saved: Saved | None, lock: Lock) -> Composed:
+    request, engine = parts.request, parts.engine
     assert request.out is not None
-    folder = part_folder(request.out)
-    if saved is not None:
-        done = int(saved.manifest["course"]["step"])
-        if done > request.total:
-            raise InputError(f"{folder} is at step {done:,} already, beyond the {request.total:,} asked for")
-        check_same(saved, identity, folder)
-        like, _ = engine.saved()
-        engine.restore(saved.into(like, folder), saved.manifest["cursor"])
-        course = Course.from_dict(saved.manifest["course"], request.total)
-        settings["started"] = saved.manifest["settings"]["started"]
-    is_new = not folder.exists()
+    assert request.folder is not None
+    done = 0 if saved is None else int(saved.manifest["course"]["step"])
+    if done > request.total:
+        raise InputError(f"{request.folder} is at step {done:,} already, beyond the {request.total:,} asked for")
+    identity = parts.identity(done)
+    course = Course(request.total) if saved is None else _taken_up(parts, saved, identity)
+    is_new = not request.folder.exists()
+    if is_new:
+        _make(request.folder)
+        lock.take()
     try:
-        store = on_disk(shape, folder)
+        store = on_disk(parts.shape, request.folder)
         for column in (*store.leaves, *store.stats.values()):
             column.truncate(0 if saved is None else saved.draws)
-        checkpoint = Checkpoint(request.out, store, identity, settings, kept.before)
+        checkpoint = Checkpoint(request.out, store, identity, parts.settings, parts.kept.before)
         if saved is None:
             checkpoint.save_if_due(engine, course, is_urgent=True)
     except InputError:
         if is_new:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(request.folder, ignore_errors=True)
         raise
-    return Composed(engine, store, course, pace, checkpoint, settings, saved is None)
+    return Composed(engine, store, course, parts.pace, checkpoint, parts.settings, saved is None)
+
+
+def _taken_up(parts: Parts, saved: Saved, identity: dict[str, Any]) -> Course:
+    """How far a run is, its chains put where they were; refused where it is another run."""
+    manifest, folder = saved.manifest, parts.request.folder
+    assert folder is not None
+    check_same(manifest["identity"], identity, folder)
+    like, _ = parts.engine.saved()
+    try:
+        parts.engine.restore(saved.into(like, folder), manifest["cursor"])
+        course = Course.from_dict(manifest["course"], parts.request.total)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"the checkpoint in {folder} is damaged: remove {folder} to begin anew") from error
+    parts.settings["started"] = manifest["settings"]["started"]
+    return course
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        raise InputError(f"{folder} was begun by another process just now: give another `out`") from None
+    except OSError as error:
+        raise could_not("write", folder, error) from error

@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
-from ergodica.driver.batches import Batches, places_ahead
+from ergodica.driver.batches import Batches, Drawn, Epochs, Orders, places_ahead
 from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, with_reference
 from ergodica.driver.feed import Feed, of_chain
-from ergodica.driver.keys import chunk_keys
+from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments_yet, summed
 from ergodica.driver.reference import References
 from ergodica.driver.schedules import StepSizes
@@ -52,7 +52,8 @@ class Engine:
         own: list[PyTree],
     ):
         self.kernel, self.batches, self.keep = kernel, batches, keep
-        self.seed, self.sizes, self.kept, self.length = seed, sizes, kept, length
+        self.seed, self.sizes, self.kept, self.length = seed_words(seed), sizes, kept, length
+        self.orders = Orders(batches, seed) if isinstance(batches, Epochs) else None
         self.temperature = jnp.asarray(temperature, float)
         self.feed, self.references = feed, references
         position = states[0].phase.position
@@ -91,18 +92,10 @@ class Engine:
 
     def _span(self, number: Any, first: int, count: int, handed: PyTree) -> Span:
         steps = jnp.asarray(np.arange(first, first + self.length), jnp.int32)
-        keys = chunk_keys(jnp.asarray(self.seed), jnp.asarray(number), steps)
-        places = None
-        if self.batches is not None:
-            # a group has the batches of chain 0, as in a run where each has its own
-            chain = int(np.min(number)) if self.groups is None else 0
-            if handed is not None:
-                handed = of_chain(handed, chain, self.length)
-            else:
-                handed = self.batches.on_host(self.seed, chain, first, self.length)
-            own = keys if self.groups is None else chunk_keys(jnp.asarray(self.seed), jnp.asarray(0), steps)
-            # what was handed over goes in as it is: through another compiled call it would be copied
-            places = places_ahead(self.batches, own) if handed is None else handed
+        keys = chunk_keys(self.seed, jnp.asarray(number), steps)
+        # a group has the batches of chain 0, as in a run where each has its own
+        chain = int(np.min(number)) if self.groups is None else 0
+        places = self._places(chain, first, steps, keys, handed)
         padded = np.empty(self.length)
         padded[:count] = self.sizes.between(first, first + count)
         padded[count:] = padded[count - 1]
@@ -111,6 +104,17 @@ class Engine:
         kept[: len(here)] = here
         made, places_kept = jnp.asarray(count, jnp.int32), jnp.asarray(kept, jnp.int32)
         return Span(keys, places, steps, jnp.asarray(padded, float), made, places_kept, self.temperature)
+
+    def _places(self, chain: int, first: int, steps: Array, keys: Array, handed: PyTree) -> PyTree:
+        """Of a chunk's batches."""
+        if handed is not None:  # it goes in as it is: through another compiled call it would be copied
+            return of_chain(handed, chain, self.length)
+        if self.orders is not None:
+            return self.orders.rows(chain, first, self.length)
+        if not isinstance(self.batches, Drawn):
+            return None
+        own = keys if self.groups is None else chunk_keys(self.seed, jnp.asarray(chain), steps)
+        return places_ahead(self.batches, own)
 
     def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> Visit:
         span = self._span(chain, first, count, handed)

@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import re
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.data import Batches
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
 
@@ -50,9 +52,25 @@ def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) ->
 
 def _trace(function: Any, *arguments: Any) -> tuple[str, list[np.ndarray]]:
     closed, _, _ = eqx.filter_make_jaxpr(function)(*arguments)
-    # addresses of functions differ between processes
-    text = re.sub(r" at 0x[0-9a-f]+", "", str(closed.jaxpr))
-    return text, [np.asarray(constant) for constant in closed.consts]
+    return without_addresses(str(closed.jaxpr)), [np.asarray(constant) for constant in _constants(closed)]
+
+
+def _constants(traced: Any) -> Iterator[Any]:
+    """Those of a closed jaxpr, and of all that are called within it: a user's own jit, branches, loops."""
+    if isinstance(traced, tuple | list):
+        for part in traced:
+            yield from _constants(part)
+    elif hasattr(traced, "consts"):
+        yield from traced.consts
+        yield from _constants(traced.jaxpr)
+    elif hasattr(traced, "eqns"):
+        for equation in traced.eqns:
+            yield from _constants(list(equation.params.values()))
+
+
+def without_addresses(text: str) -> str:
+    """Those of objects differ between processes."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
@@ -71,9 +89,12 @@ def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
 
 
 def data_digest(target: Any) -> str | None:
-    """Of the number of rows, their shapes and dtypes, and an even spread of them."""
-    if getattr(target, "data", None) is None:
+    """Of the number of rows, their shapes and dtypes, and an even spread of them; of batches, the first of them."""
+    data = getattr(target, "data", None)
+    if data is None:
         return None
+    if isinstance(data, Batches):
+        return _digest(str(target.size), *data.marks())
     index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS)).astype(int))
     rows = jax.tree.leaves(target.rows(index))
     return _digest(str(target.size), *(np.asarray(leaf) for leaf in rows))

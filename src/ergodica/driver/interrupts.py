@@ -1,6 +1,7 @@
-"""Ctrl-C and SIGTERM while a run is being saved: noted, acted on between two chunks."""
+"""Ctrl-C and SIGTERM while a run is being saved: noted, acted on between two chunks, or when the file is written."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,30 +11,31 @@ NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 class Interrupts:
-    """Which signal has come, if any."""
+    """Which signal has come, if any; `advice`: how to go on with what is saved."""
 
-    def __init__(self) -> None:
-        self.received: int | None = None
+    def __init__(self, advice: str) -> None:
+        self.received: signal.Signals | None = None
+        self.advice = advice
 
     def note(self, number: int, frame: Any) -> None:
-        # asked twice, it is not to be kept waiting
-        if self.received is not None:
-            self.stop(number)
-        self.received = number
+        is_second, self.received = self.received is not None, signal.Signals(number)
+        if is_second:  # asked twice, it is not to be kept waiting
+            self.stop(f"stopped at once; {self.advice}")
 
-    @staticmethod
-    def stop(number: int) -> NoReturn:
-        """End as if the signal had come just now: KeyboardInterrupt, or exit code 143."""
-        if number == signal.SIGINT:
+    def stop(self, words: str) -> NoReturn:
+        """Say so, and end as if the signal had come just now: KeyboardInterrupt, or exit code 143."""
+        assert self.received is not None
+        print(f"{NAMES[self.received]}: {words}", file=sys.stderr)
+        if self.received == signal.SIGINT:
             raise KeyboardInterrupt
-        raise SystemExit(128 + number)
+        raise SystemExit(128 + self.received)
 
 
 @contextmanager
-def noted_interrupts(is_saved: bool) -> Iterator[Interrupts]:
-    """Without a file to save to, or outside the main thread, signals do what they always do."""
-    interrupts = Interrupts()
-    if not is_saved or threading.current_thread() is not threading.main_thread():
+def noted_interrupts(advice: str | None) -> Iterator[Interrupts]:
+    """Without a file to save to (`advice=None`), or outside the main thread, signals do what they always do."""
+    interrupts = Interrupts(advice or "")
+    if advice is None or threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
     before = {number: signal.signal(number, interrupts.note) for number in NAMES}

@@ -19,15 +19,25 @@ class Purpose(IntEnum):
     START = 4
 
 
+def seed_words(seed: int) -> Array:
+    """A seed below 2^64 as two words; `jax.random.key` would drop the upper one where JAX is in 32 bits."""
+    return jnp.asarray([seed >> 32, seed & 0xFFFFFFFF], jnp.uint32)
+
+
 def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purpose | Array) -> Array:
-    """fold_in(fold_in(fold_in(root, chain), step), purpose) for each step. Threefry: `rbg` differs under vmap."""
-    root = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), chain)
+    """fold_in(fold_in(fold_in(root, chain), step), purpose) for each step, of a seed or its words.
+
+    Threefry: `rbg` differs under vmap.
+    """
+    words = seed_words(seed) if isinstance(seed, int) else seed
+    root = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), chain)
     return jax.vmap(lambda step: jax.random.fold_in(jax.random.fold_in(root, step), purpose))(steps)
 
 
 @sound_filter_jit
 def chunk_keys(seed: Array, chain: Array, steps: Array) -> Array:
     """The keys of a chunk's steps for STEP, BATCH and SECOND_BATCH, (step, 3); of chains (g,), (g, step, 3).
+    `seed`: its words.
 
     By itself, because compiling random numbers takes longer than all else in a chunk: this is compiled once.
     """

@@ -1,7 +1,7 @@
 """The loop over chunks: what happens between two of them, for chains in JAX and for gradients from outside."""
 
-import sys
 import warnings
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -11,13 +11,12 @@ from jaxtyping import PyTree
 
 from ergodica.driver.checkpoint import Checkpoint
 from ergodica.driver.chunk import Visit
-from ergodica.driver.finite import Frozen, newly_frozen
-from ergodica.driver.interrupts import NAMES, noted_interrupts
+from ergodica.driver.finite import ADVICE, Frozen, newly_frozen
+from ergodica.driver.interrupts import Interrupts
 from ergodica.driver.pace import Pace, now
 from ergodica.driver.progress import progress_bar
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept, Store
-from ergodica.errors import InputError
 from ergodica.integrators import Kernel
 
 
@@ -55,11 +54,17 @@ class Course:
 
 
 def follow(
-    chains: Chains, store: Store, course: Course, pace: Pace, checkpoint: Checkpoint | None, progress: bool
+    chains: Chains,
+    store: Store,
+    course: Course,
+    pace: Pace,
+    checkpoint: Checkpoint | None,
+    interrupts: Interrupts,
+    progress: bool,
 ) -> None:
     """Every chain to its last step; what is kept goes to the store as it comes."""
     total = course.total
-    with noted_interrupts(checkpoint is not None) as interrupts, progress_bar(total, progress, course.step) as tell:
+    with progress_bar(total, progress, course.step) as tell:
         count = pace.count(course.step) if course.step < total else 0
         while course.step < total:
             first, begin = course.step, now()
@@ -68,21 +73,14 @@ def follow(
             taken = now() - begin
             pace.made(count, taken)
             _note(chains, course, visits, first, count)
-            try:
+            with nullcontext() if checkpoint is None else checkpoint.advising():
                 temperature = _keep(chains, store, visits, first, count)
-            except InputError as error:  # a full disk: what is there stays
-                raise InputError(f"{error}; {checkpoint.how_to_resume()}" if checkpoint else str(error)) from error
-            course.step, course.seconds, count = first + count, course.seconds + taken, following
-            tell(course.step, temperature, len(course.frozen))
-            if checkpoint is not None:
-                checkpoint.save_if_due(chains, course, is_urgent=interrupts.received is not None)
-                if interrupts.received is not None and course.step < total:
-                    print(
-                        f"{NAMES[interrupts.received]}: stopped at step {course.step:,} of {total:,}; "  # type: ignore[index]
-                        f"{checkpoint.how_to_resume()}",
-                        file=sys.stderr,
-                    )
-                    interrupts.stop(interrupts.received)
+                course.step, course.seconds, count = first + count, course.seconds + taken, following
+                tell(course.step, temperature, len(course.frozen))
+                if checkpoint is not None:
+                    checkpoint.save_if_due(chains, course, is_urgent=interrupts.received is not None)
+            if interrupts.received is not None and course.step < total:
+                interrupts.stop(f"stopped at step {course.step:,} of {total:,}; {interrupts.advice}")
 
 
 def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int, count: int) -> None:
@@ -146,3 +144,11 @@ def warn_of_cuts(course: Course, largest: float) -> None:
             f"was {course.largest_step:.3g}, the run used up to {largest:.3g}",
             stacklevel=3,
         )
+
+
+def warn_of_refusals(stats: dict[str, np.ndarray]) -> None:
+    """A chain whose trajectories were all refused has not moved, and looks like any other."""
+    stuck = np.flatnonzero(~stats["accepted"].any(axis=1) & ~stats["diverging"].all(axis=1))
+    if stuck.size:
+        chains = f"chain{'s' if stuck.size > 1 else ''} {', '.join(map(str, stuck[:10]))}"
+        warnings.warn(f"{chains}: none of the steps kept was accepted, so nothing was sampled; {ADVICE}", stacklevel=3)

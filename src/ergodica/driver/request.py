@@ -11,12 +11,19 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import structure
+from ergodica.data import Batches
 from ergodica.driver.batches import KINDS
+from ergodica.driver.checkpoint import part_folder
+from ergodica.driver.fingerprint import without_addresses
 from ergodica.errors import InputError
 from ergodica.gradients import PerExample
 from ergodica.integrators import Kernel, Leapfrog
 from ergodica.recipe import Recipe
 from ergodica.report import plain
+from ergodica.targets import Target
+
+WHOLE = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}  # at least
+LARGEST_SEED = 2**63 - 1  # as netCDF holds it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +43,7 @@ class Request:
     gradient_noise: Any
     estimator: Any
     share_batches: bool
-    batches: str
+    batches: str | None
     warmup: int
     thin: int
     keep: str | Callable
@@ -45,29 +52,57 @@ class Request:
     resume: bool
     progress: bool
 
+    def __post_init__(self) -> None:
+        for name in WHOLE:
+            value = getattr(self, name)
+            if isinstance(value, np.integer):  # JSON knows Python's numbers only
+                object.__setattr__(self, name, int(value))
+
     def check(self) -> None:
         """What can be seen without looking at the target."""
-        for name, least in (("steps", 1), ("chains", 1), ("thin", 1), ("warmup", 0), ("seed", 0)):
+        self._check_kinds()
+        for name, least in WHOLE.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+            if not is_whole and not (value is None and name in ("batch_size", "resample_every")):
                 raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if self.seed > LARGEST_SEED:
+            raise InputError(f"seed must be at most 2**63 - 1, got {self.seed}")
         if self.total >= 2**31:
             raise InputError(f"a run has at most {2**31 - 1:,} steps, got {self.total:,}: split it")
+        if self.steps < self.thin:
+            raise InputError(f"thin={self.thin} keeps none of {self.steps} steps: give more steps, or a smaller thin")
         structure.check_temperature(self.temperature)
-        if self.keep not in ("draws", "moments") and not callable(self.keep):
-            raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
-        if self.batches not in KINDS:
-            raise InputError(f"batches is {self.batches!r}: expected {', '.join(map(repr, KINDS))}")
         if self.estimator is not None and self.batch_size is None:
             raise InputError("an estimator is for minibatches: give a batch_size, or leave the estimator out")
+        if self.batches is not None and self.batch_size is None:
+            raise InputError(f"batches={self.batches!r} is for minibatches: give a batch_size, or leave batches out")
         if self.resume and self.out is None:
             raise InputError("resume=True goes on with the run of a file: give its name as `out`")
 
+    def _check_kinds(self) -> None:
+        if not isinstance(self.target, Target):
+            raise InputError(f"target is {_kind(self.target)}: expected an eg.Density, eg.Posterior or eg.External")
+        if not isinstance(self.recipe, Recipe):
+            raise InputError(f"recipe is {_kind(self.recipe)}: expected what a builder returns, as eg.sghmc()")
+        if isinstance(self.estimator, type) or not (self.estimator is None or hasattr(self.estimator, "prepare")):
+            raise InputError(f"estimator is {_kind(self.estimator)}: expected eg.ControlVariates(), eg.Svrg() or None")
+        if self.keep not in ("draws", "moments") and not callable(self.keep):
+            raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
+        if self.batches is not None and self.batches not in KINDS:
+            raise InputError(f"batches is {self.batches!r}: expected {', '.join(map(repr, KINDS))}")
+
     def check_batches(self, kernel: Kernel, is_paired: bool) -> None:
         """What only the target and the recipe can tell."""
-        if self.batch_size is None:
-            return
         target = kernel.target
+        if self.batch_size is None:
+            # the noise of gradients from outside is theirs
+            if self.gradient_noise is not None and target.has_potential:
+                raise InputError(
+                    "gradient_noise is what minibatches bring, and without batch_size there are none: give a "
+                    "batch_size, or leave gradient_noise out"
+                )
+            return
         if target.size is None:
             raise InputError("batch_size is for targets with data (eg.Posterior); this target has none: leave it out")
         target.check_batch_size(self.batch_size)
@@ -80,20 +115,39 @@ class Request:
                 f"the recipe reads z.potential, so a batch is two batches of half its size: give an even batch_size, "
                 f"got {self.batch_size}"
             )
-        noise = kernel.gradient_noise
-        if self.batches == "independent" and isinstance(noise, PerExample) and not noise.replacement:
-            raise InputError("batches='independent' draws with replacement: give eg.PerExample(replacement=True)")
+        self._check_source(getattr(target, "source", None))
+        noise, is_independent = kernel.gradient_noise, self.batches == "independent"
+        if isinstance(noise, PerExample) and noise.replacement != is_independent:
+            raise InputError(
+                f"batches={self.batches or 'windows'!r} draws with{'' if is_independent else 'out'} replacement: give "
+                f"eg.PerExample(replacement={is_independent})"
+            )
+
+    def _check_source(self, source: Any) -> None:
+        """Data that are not in memory come in an order of their own."""
+        if isinstance(source, Batches) and self.batches is not None:
+            raise InputError(f"the batches come as the iterable gives them: leave batches={self.batches!r} out")
+        if source is not None and self.batches not in (None, "epochs"):
+            raise InputError(
+                f"data on disk come in epochs: leave batches={self.batches!r} out, or use target.loaded() if they fit "
+                "in memory"
+            )
 
     @property
     def total(self) -> int:
         return self.warmup + self.steps
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is until it is finished."""
+        return None if self.out is None else part_folder(self.out)
 
     def halved(self) -> "Request":
         """Half the step size over the same time, as many draws, from another seed."""
         given = self.step_size
         half = _Halved(given) if callable(given) else given / 2
         changes: dict[str, Any] = {name: 2 * getattr(self, name) for name in ("steps", "warmup", "thin")}
-        return replace(self, step_size=half, seed=self.seed + 1, out=None, resume=False, **changes)
+        return replace(self, step_size=half, seed=(self.seed + 1) % LARGEST_SEED, out=None, resume=False, **changes)
 
     def described(self, kernel: Kernel) -> dict[str, Any]:
         """Provenance: what a reader of the file needs to make the run again."""
@@ -110,8 +164,8 @@ class Request:
             "step_size": words(self.step_size) if callable(self.step_size) else float(self.step_size),
             "keep": self.keep if isinstance(self.keep, str) else words(self.keep),
         }
-        names = ("steps", "warmup", "thin", "batch_size", "batches", "chains", "seed", "temperature", "share_batches")
-        return settings | {name: plain(getattr(self, name)) for name in names} | {"resample_every": self.resample_every}
+        names = ("steps", "warmup", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
+        return settings | {name: plain(getattr(self, name)) for name in (*names, "resample_every")}
 
 
 class _Halved(eqx.Module):
@@ -123,9 +177,16 @@ class _Halved(eqx.Module):
         return self.schedule(step // 2) / 2
 
 
+def _kind(thing: Any) -> str:
+    """What was given in place of something else, in a word: the whole of it may take many lines."""
+    if hasattr(thing, "__name__"):
+        return f"{type(thing).__name__} {thing.__name__}"
+    return "None" if thing is None else f"of type {type(thing).__name__}"
+
+
 def words(thing: Any) -> str:
     """A module or a function in words; of large arrays the shape only."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(thing) if eqx.is_array(leaf)]
     is_large = sum(leaf.size for leaf in leaves) > 16
-    text = eqx.tree_pformat(thing, width=10_000, short_arrays=is_large)
+    text = without_addresses(eqx.tree_pformat(thing, width=10_000, short_arrays=is_large))
     return " ".join(text.split()) if len(text) < 1_000 else type(thing).__name__

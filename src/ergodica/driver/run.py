@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.checkpoint import part_folder, read_part
+from ergodica.driver.checkpoint import part_folder
 from ergodica.errors import InputError
 
 
@@ -85,6 +85,7 @@ def load(path: Path | str, halved: Path | str | None = None) -> Run:
     Args:
         halved: the file of the same run with half the step size, where it was saved apart.
     """
+    from ergodica.driver.unfinished import read_part
     from ergodica.output.files import load as load_file
 
     if not Path(path).exists() and part_folder(path).is_dir():

@@ -10,14 +10,17 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.checkpoint import part_folder
-from ergodica.driver.compose import Composed, compose
+from ergodica.driver.checkpoint import Checkpoint, CouldNotWrite, check_same, read_checkpoint
+from ergodica.driver.compose import Composed, compose, parts_of
 from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.finite import NothingSampled
-from ergodica.driver.loop import follow, warn_of_cuts
+from ergodica.driver.interrupts import noted_interrupts
+from ergodica.driver.lock import Lock
+from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals
 from ergodica.driver.request import Request
+from ergodica.driver.room import available_memory
 from ergodica.driver.run import Run, load
-from ergodica.driver.store import SHARE, available_memory
+from ergodica.driver.store import SHARE
 from ergodica.errors import InputError
 from ergodica.recipe import Recipe
 
@@ -37,7 +40,7 @@ def sample(
     gradient_noise: Any = None,
     estimator: Any = None,
     share_batches: bool = False,
-    batches: str = "windows",
+    batches: str | None = None,
     warmup: int = 0,
     thin: int = 1,
     keep: str | Callable[[PyTree], PyTree] = "draws",
@@ -61,8 +64,8 @@ def sample(
         gradient_noise: V to compensate for: None, a constant, or `eg.PerExample()`.
         estimator: of the gradient: None (plain minibatches), `eg.ControlVariates()` or `eg.Svrg()`.
         share_batches: all chains see the same batches, in one matrix product: faster, but the chains are correlated.
-        batches: "windows" of a shuffled copy, "epochs" (every row once in each), or "independent" (with replacement).
-            Data on disk come in epochs, shuffled block-wise.
+        batches: "windows" of a shuffled copy, "epochs" (every row once in each), or "independent" (with replacement);
+            None picks windows, and for data on disk epochs, shuffled block-wise: these come in no other way.
         keep: "draws", a function of the position whose values are kept in their place, or "moments": only count, mean
             and variance of each chain.
         resample_every: draw the momentum anew every so many steps.
@@ -83,25 +86,42 @@ def sample(
 
 def carry_out(request: Request) -> Run:
     """What was asked for; of a run that is finished already, what it left."""
-    if request.out is not None and request.resume and request.out.exists():
-        return _finished(request)
-    run = compose(request)
+    request.check()
+    with Lock(request.folder) as lock:
+        if request.out is not None and request.resume and request.out.exists():
+            return _finished(request, lock)
+        return _made(request, compose(request, lock))
+
+
+def _made(request: Request, run: Composed) -> Run:
+    checkpoint = run.checkpoint
     try:
-        follow(run.engine, run.store, run.course, run.pace, run.checkpoint, request.progress)
-        return _result(request, run)
-    except NothingSampled:
-        if run.checkpoint is not None and run.is_new:
-            run.checkpoint.remove()
+        with noted_interrupts(None if checkpoint is None else checkpoint.how_to_resume()) as interrupts:
+            follow(run.engine, run.store, run.course, run.pace, checkpoint, interrupts, request.progress)
+            found = _result(request, run)
+            if interrupts.received is not None:
+                interrupts.stop(f"the run was at its end; {request.out} has all of it")
+        return found
+    except Exception as error:
+        if checkpoint is not None and run.is_new and _is_void(error, checkpoint):
+            checkpoint.remove()
         raise
     finally:
         run.engine.close()
-        if run.checkpoint is not None:
-            run.checkpoint.close()
+        if checkpoint is not None:
+            checkpoint.close()
+
+
+def _is_void(error: Exception, checkpoint: Checkpoint) -> bool:
+    """Whether nothing was left that could be gone on with: the corrected call would only be refused."""
+    return isinstance(error, NothingSampled) or (checkpoint.step == 0 and not isinstance(error, CouldNotWrite))
 
 
 def _result(request: Request, run: Composed) -> Run:
+    _check_draws(run)
     posterior, stats = run.store.posterior(), run.store.statistics()
     warn_of_cuts(run.course, float(np.max(stats["step_size"], initial=0.0)))
+    warn_of_refusals(stats)
     settings = run.settings | {
         "seconds": round(run.course.seconds, 3),
         "frozen": [one._asdict() for one in run.course.frozen],
@@ -110,8 +130,19 @@ def _result(request: Request, run: Composed) -> Run:
         settings["chain_correlation"] = chain_correlation(posterior)
     moments = run.engine.moments()
     if run.checkpoint is not None:
-        posterior, stats = _written(run, settings, moments)
+        sizes = run.engine.sizes.digest(request.total)
+        settings["identity"] = run.checkpoint.identity | {"step_size": sizes, "steps": request.steps}
+        with run.checkpoint.advising():
+            posterior, stats = _written(run, settings, moments)
     return Run(posterior, stats, settings, moments, again=lambda: carry_out(request.halved()))
+
+
+def _check_draws(run: Composed) -> None:
+    """That all of them are there, before a file is made of them and they are removed."""
+    expected = run.engine.kept.draws
+    for column in (*run.store.leaves, *run.store.stats.values()):
+        if column.count != expected:
+            raise InputError(f"{column.path} has {column.count:,} draws, not {expected:,}: another process changed it")
 
 
 def _written(run: Composed, settings: dict[str, Any], moments: Any) -> tuple[PyTree, dict[str, np.ndarray]]:
@@ -124,7 +155,7 @@ def _written(run: Composed, settings: dict[str, Any], moments: Any) -> tuple[PyT
     names = [] if store.shape.one is None else list(named(store.shape.one))
     columns = dict(zip(names, store.leaves, strict=True))
     save_blocks(run.checkpoint.out, columns, store.stats, settings, moments)
-    is_small = store.shape.bytes() * next(iter(store.stats.values())).count < SHARE * available_memory()
+    is_small = store.shape.bytes() * run.engine.kept.draws < SHARE * available_memory()
     posterior, stats = store.posterior(), store.statistics()
     if is_small:
         posterior, stats = jax.tree.map(np.ascontiguousarray, (posterior, stats))
@@ -133,15 +164,31 @@ def _written(run: Composed, settings: dict[str, Any], moments: Any) -> tuple[PyT
     return posterior, stats
 
 
-def _finished(request: Request) -> Run:
+def _finished(request: Request, lock: Lock) -> Run:
     """The run in `out`; refused where it is not the one asked for."""
     assert request.out is not None
+    assert request.folder is not None
     found = load(request.out)
-    request.check()
-    names = ("steps", "warmup", "thin", "batch_size", "chains", "seed", "temperature")
-    differing = [name for name in names if found.settings.get(name) != getattr(request, name)]
-    if differing:
-        listed = ", ".join(f"{n} {found.settings.get(n)}, not {getattr(request, n)}" for n in differing)
-        raise InputError(f"{request.out} is a finished run with {listed}: give another `out`")
-    shutil.rmtree(part_folder(request.out), ignore_errors=True)
+    before = found.settings.get("identity")
+    if not isinstance(before, dict) or not isinstance(before.get("versions"), dict):
+        raise InputError(
+            f"{request.out} exists already and does not say what it was made of, so whether it is this run cannot be "
+            "told: give another `out`"
+        )
+    parts = parts_of(request, is_resumed=True)
+    parts.engine.close()
+    check_same(before, parts.identity(request.total) | {"steps": request.steps}, request.out)
+    if request.folder.exists():
+        lock.take()
+        _remove_left(request.folder, before)
     return replace(found, again=lambda: carry_out(request.halved()))
+
+
+def _remove_left(folder: Path, identity: dict[str, Any]) -> None:
+    """What a kill left between the last byte of the file and the end; the folder of another run stays."""
+    try:
+        saved = read_checkpoint(folder)
+    except InputError:
+        return
+    if saved is not None and saved.manifest["identity"] | {"steps": identity["steps"]} == identity:
+        shutil.rmtree(folder, ignore_errors=True)

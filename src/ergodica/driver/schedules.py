@@ -81,6 +81,7 @@ class StepSizes:
         self._block: tuple[int, np.ndarray] | None = None
         if not callable(step_size):
             structure.check_step_size(step_size)
+            self._check(np.asarray([step_size], np.float64), 0)
             return
         self.between(0, min(total, BLOCK))
         self.between(total - 1, total)
@@ -92,12 +93,18 @@ class StepSizes:
         numbers = np.arange(first // BLOCK, (stop - 1) // BLOCK + 1)
         sizes = np.concatenate([self._of_block(int(number)) for number in numbers])
         sizes = sizes[first - numbers[0] * BLOCK :][: stop - first]
-        if not (np.all(np.isfinite(sizes)) and np.all(sizes > 0)):
-            at = int(np.argmin(np.isfinite(sizes) & (sizes > 0)))
-            raise InputError(
-                f"the step size must be positive, but the schedule gives {sizes[at]:g} at step {first + at}"
-            )
+        self._check(sizes, first)
         return sizes
+
+    def _check(self, sizes: np.ndarray, first: int) -> None:
+        dtype = jax.dtypes.canonicalize_dtype(float)
+        is_fine = (sizes > 0) & (sizes <= float(jnp.finfo(dtype).max))
+        if not is_fine.all():
+            at = int(np.argmin(is_fine))
+            gives = f"but the schedule gives {sizes[at]:g} at step {first + at}" if callable(self.given) else ""
+            raise InputError(
+                f"the step size must be a positive number that {dtype} can hold, {gives or f'got {sizes[at]:g}'}"
+            )
 
     def _of_block(self, number: int) -> np.ndarray:
         if self._block is None or self._block[0] != number:
@@ -118,6 +125,9 @@ class StepSizes:
 
 def _evaluated(schedule: Any, steps: np.ndarray) -> np.ndarray:
     try:
-        return np.asarray(jax.vmap(schedule)(jnp.asarray(steps)), float)
+        sizes = np.asarray(jax.vmap(schedule)(jnp.asarray(steps)), float)
     except (TypeError, ValueError):  # a schedule of plain Python numbers
-        return np.array([schedule(int(t)) for t in steps], float)
+        sizes = np.array([schedule(int(t)) for t in steps], float)
+    if sizes.shape != steps.shape:
+        raise InputError(f"the schedule gives an array of shape {sizes.shape[1:]} at a step: expected a single number")
+    return sizes

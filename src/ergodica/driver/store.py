@@ -1,6 +1,5 @@
 """What is kept of a run: draws and statistics, in memory or in files that grow as they come."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.room import available_memory, readable
 from ergodica.errors import InputError
 
 SHARE = 0.6  # of the memory available that draws may take
@@ -133,24 +133,3 @@ def on_disk(shape: Shape, folder: Path) -> Store:
     leaves = [opened("posterior", name, leaf.dtype, leaf.shape) for name, leaf in one.items()]
     stats = {name: opened("sample_stats", name, kind, ()) for name, kind in shape.stats().items()}
     return Store(shape, leaves, stats)
-
-
-def available_memory() -> int:
-    """Bytes that can be taken without swapping."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def readable(size: float) -> str:
-    """Bytes as people say them: 3.2 GB."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.4g} TB"

@@ -7,9 +7,10 @@ of the file: a checkpoint notes how many were there, and `truncate` goes back to
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +46,19 @@ class BlockFile:
         except OSError as error:
             raise could_not("write", path, error) from error
         return blocks
+
+    @classmethod
+    def existing(cls, header: Path) -> "tuple[str, BlockFile]":
+        """The file beside this header, with its name: to be read from."""
+        try:
+            words = json.loads(header.read_text())
+            blocks = cls(header.with_suffix(".bin"), np.dtype(jnp.dtype(words["dtype"])), tuple(words["shape"]))
+            blocks.path.stat()
+        except OSError as error:
+            raise could_not("read", header.with_suffix(".bin"), error) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{header} is damaged: expected the dtype and shape of draws as JSON") from error
+        return unquote(header.stem), blocks
 
     @property
     def count(self) -> int:
@@ -105,6 +119,8 @@ def _write_all(file: Any, content: Any) -> None:
         rest = rest[file.write(rest) :]
 
 
-def could_not(what: str, path: Path | str, error: OSError) -> InputError:
+def could_not(what: str, path: Path | str, error: Exception) -> InputError:
     """One line from what the system says: a full disk, a folder that is read-only, ..."""
-    return InputError(f"could not {what} {path}: {error.strerror or error}")
+    text = " ".join(str(getattr(error, "strerror", None) or error or type(error).__name__).split())
+    said = re.search(r"error message = '([^']+)'", text)  # within a long text of h5py's
+    return InputError(f"could not {what} {path}: {said[1] if said else text}")

@@ -85,7 +85,7 @@ def load(path: Path | str) -> Loaded:
 def _renamed(path: Path | str, overwrite: bool) -> Iterator[Path]:
     """A temporary name beside `path`, which takes its place at the end; nothing is left behind on failure."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = _temporary(path, os.getpid())
     check_free(path, overwrite)
     try:
         yield temporary
@@ -93,10 +93,23 @@ def _renamed(path: Path | str, overwrite: bool) -> Iterator[Path]:
             os.fsync(file.fileno())
         check_free(path, overwrite)
         os.replace(temporary, path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # h5py has both for a full disk
         raise could_not("write", path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_stale(path: Path | str) -> None:
+    """The temporary files of processes that were killed while they wrote `path`: nobody else may be writing it."""
+    path = Path(path)
+    for other in path.parent.iterdir():
+        process = other.name.removeprefix(f".{path.name}.").removesuffix(".part")
+        if process.isdigit() and other == _temporary(path, int(process)):
+            other.unlink(missing_ok=True)
+
+
+def _temporary(path: Path, process: int) -> Path:
+    return path.with_name(f".{path.name}.{process}.part")
 
 
 def check_free(path: Path | str, overwrite: bool = False) -> None:

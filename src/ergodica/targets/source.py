@@ -17,14 +17,12 @@ from jaxtyping import PyTree
 from ergodica.errors import InputError
 
 BLOCK_BYTES = 1 << 18  # what a shuffled pass reads in one go
-LOOKED_AT = 4096  # rows: the grain in which a source remembers where it has looked for NaN
 
 
 class Source(ABC):
     """`size` rows, read by their numbers: the leaves of what `read` returns have one leading axis."""
 
     size: int
-    _seen: np.ndarray | None = None
 
     @abstractmethod
     def fetch(self, start: int, stop: int) -> PyTree:
@@ -35,8 +33,7 @@ class Source(ABC):
         if not 0 <= start <= stop <= self.size:
             raise InputError(f"rows {start} to {stop} were asked for, but the data has {self.size} rows")
         rows = self.fetch(start, stop)
-        if not self.is_known_finite(start, stop):
-            self._look(rows, start, stop)
+        self._check_finite(rows, start)
         return rows
 
     def read_into(self, start: int, stop: int, leaves: list[np.ndarray], at: int) -> None:
@@ -81,15 +78,8 @@ class Source(ABC):
         place = f", column {', '.join(map(str, column))}" if column else ""
         return f"data{jax.tree_util.keystr(path)}{place}"
 
-    def is_known_finite(self, start: int, stop: int) -> bool:
-        """Whether somebody has looked there: a run reads a file many times and it does not change."""
-        return self._seen is not None and bool(self._seen[start // LOOKED_AT : -(-stop // LOOKED_AT)].all())
-
-    def _look(self, rows: PyTree, start: int, stop: int) -> None:
-        """Raise InputError for the first NaN or infinity; remember where there is none."""
-        if self._seen is None:
-            self._seen = np.zeros(-(-self.size // LOOKED_AT), bool)
-        seen = self._seen
+    def _check_finite(self, rows: PyTree, start: int) -> None:
+        """Raise InputError for the first NaN or infinity among the rows from `start` on."""
         for path, leaf in jax.tree_util.tree_leaves_with_path(rows):
             if not np.issubdtype(leaf.dtype, np.inexact):
                 continue
@@ -102,8 +92,6 @@ class Source(ABC):
                     f"{place} is {leaf[at]} in row {start + int(at[0])}: drop or fill such rows, one of them makes "
                     "every gradient that meets it NaN"
                 )
-        last = len(seen) if stop == self.size else stop // LOOKED_AT
-        seen[-(-start // LOOKED_AT) : last] = True
 
 
 class FileRows:
@@ -188,8 +176,7 @@ class Arrays(Source):
         views = [whole[at : at + stop - start] for whole in leaves]
         for reader, view in zip(self._leaves, views, strict=True):
             reader.read_into(start, stop, view)
-        if not self.is_known_finite(start, stop):
-            self._look(jax.tree.unflatten(self._structure, views), start, stop)
+        self._check_finite(jax.tree.unflatten(self._structure, views), start)
 
     def take(self, index: np.ndarray) -> PyTree:
         rows = jax.tree.unflatten(self._structure, [leaf.take(index) for leaf in self._leaves])

@@ -216,7 +216,7 @@ class TestBatches:
         return [np.arange(0, 8), np.arange(8, 16), np.arange(16, 20)]  # the last one is short
 
     def test_a_short_last_batch_goes_on_with_the_next_epoch(self):
-        with Stream.of_batches(self.parts()) as stream:
+        with open_stream(batches(self.parts(), size=20), 8) as stream:
             rows = stream.next(5)
         assert rows.shape == (5, 8)
         assert (np.bincount(rows.reshape(-1)) == 2).all()
@@ -230,41 +230,54 @@ class TestBatches:
     @pytest.mark.parametrize("renewable", [True, False])
     def test_seek_skips_forward(self, renewable):
         parts = self.parts() * 5
-        whole = Stream.of_batches(parts).next(8)
-        stream = Stream.of_batches(parts if renewable else iter(parts))
-        stream.seek({"batches": 3})
-        assert stream.cursor == {"batches": 3}
+        whole = open_stream(batches(parts, size=20), 8).next(8)
+        stream = open_stream(batches(parts if renewable else iter(parts), size=20), 8)
+        stream.seek({"batches": 3, "iterated": 3, "rows": 4})
         np.testing.assert_array_equal(stream.next(5), whole[3:])
-        assert stream.cursor == {"batches": 8}
+        assert stream.cursor == {"batches": 8, "iterated": 9, "rows": 4}
+        back = {"batches": 2, "iterated": 2, "rows": 0}
         if renewable:
-            stream.seek({"batches": 2})
+            stream.seek(back)
             np.testing.assert_array_equal(stream.next(1)[0], whole[2])
         else:
             with pytest.raises(InputError, match="batch 2 was asked for, but the iterator is at 8"):
-                stream.seek({"batches": 2})
+                stream.seek(back)
         with pytest.raises(InputError, match="not of a stream of batches"):
             stream.seek({"epoch": 1})
 
-    def test_an_iterable_that_can_seek_does(self):
+    @pytest.mark.parametrize("is_iterator", [False, True])
+    @pytest.mark.parametrize("batch_size", [3, 2, 7])
+    def test_an_iterable_that_can_seek_does_so_in_its_own_batches(self, is_iterator, batch_size):
         class Seeking:
             place = 0
 
             def __iter__(self):
-                while True:
-                    yield np.full(3, self.place)
-                    self.place += 1
+                return self if is_iterator else (next(self) for _ in iter(int, 1))
 
-            def seek(self, batch):
-                self.place = batch
+            def __next__(self):
+                self.place += 1
+                return np.arange(3) + 3 * (self.place - 1)
 
-        stream = Stream.of_batches(Seeking())
-        stream.next(2)
-        stream.seek({"batches": 1000})
-        np.testing.assert_array_equal(stream.next(1)[0], 1000)
-        stream.close()
+            def seek(self, count):
+                self.place = count
+
+        def opened():
+            return open_stream(batches(Seeking(), size=20), batch_size)
+
+        with opened() as stream:
+            stream.source.first()  # a look at it takes nothing away
+            whole = stream.next(9)
+            np.testing.assert_array_equal(whole.reshape(-1), np.arange(9 * batch_size))
+        with opened() as stream, opened() as other:
+            stream.source.first()
+            stream.next(5)
+            other.source.first()
+            other.next(1)
+            other.seek(stream.cursor)
+            np.testing.assert_array_equal(other.next(4), whole[5:])
 
     def test_an_iterator_that_runs_out(self):
-        with Stream.of_batches(iter(self.parts())) as stream:
+        with open_stream(batches(iter(self.parts()), size=20), 8) as stream:
             stream.next(1)
             with pytest.raises(InputError, match="ran out after 1"):
                 stream.next(5)
@@ -274,5 +287,5 @@ class TestBatches:
             yield np.arange(3)
             raise OSError("gone")
 
-        with Stream.of_batches(broken()) as stream, pytest.raises(InputError, match="OSError: gone"):
+        with open_stream(batches(broken(), size=20), 3) as stream, pytest.raises(InputError, match="OSError: gone"):
             stream.next(5)

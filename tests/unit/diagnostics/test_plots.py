@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ergodica.diagnostics.bias import Bias
-from ergodica.diagnostics.plots import bias_against_step, plot
+from ergodica.diagnostics.plots import bias_against_step, plot, window
 from ergodica.errors import InputError
 from tests.unit.diagnostics.chains import SETTINGS, a_run, autoregressive, statistics
 
@@ -33,3 +33,13 @@ def test_axes_are_labelled():
 def test_nothing_to_draw(tmp_path, posterior, message):
     with pytest.raises(InputError, match=message):
         plot(posterior, {}, {}, folder=tmp_path)
+
+
+def test_a_few_draws_far_out_leave_room_for_the_rest():
+    x = autoregressive(draws=1000, size=1)[:, :, 0]
+    assert window(x) == pytest.approx((x.min(), x.max()))
+    x[1, ::40] = 1e6
+    low, high = window(x)
+    assert -6 < low < -2 < 2 < high < 6
+    x[1, ::4] = 1e6  # 6 %: that is another mode
+    assert window(x)[1] == 1e6

@@ -43,14 +43,7 @@ def test_draws_are_spread_over_good_chains_and_limited():
     assert positions[1, -1, 0] == x[2, -1]
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        (eg.Density(lambda q: jnp.sum(q), init=jnp.ones(2), domain=eg.positive), "has a domain"),
-        (eg.External(lambda q, batch, seed: q, [0], init=jnp.ones(2)), "gradients of batches only"),
-        (eg.Density(lambda q: jnp.sum(q), init=jnp.ones(3)), "give the target of this run"),
-    ],
-)
-def test_targets_that_cannot_tell(target, message):
-    with pytest.raises(InputError, match=message):
+def test_draws_of_another_target_are_refused():
+    target = eg.Density(lambda q: jnp.sum(q), init=jnp.ones(3))
+    with pytest.raises(InputError, match="give the target of this run"):
         gradients_at_draws({"position": np.zeros((2, 9, 2))}, target, ALL)

@@ -57,3 +57,14 @@ def test_a_single_coordinate_a_stuck_one_and_bad_shapes():
         kernel_stein_discrepancy(x, x[1:])
     with pytest.raises(InputError, match="at most 2000"):
         kernel_stein_discrepancy(np.zeros((2001, 1)), np.zeros((2001, 1)))
+
+
+def test_p_values_of_right_chains_are_not_too_small(monkeypatch):
+    """Under uniform p-values 12 or more of 60 are below 0.05 with chance 1e-4; also for chains that share batches."""
+    monkeypatch.setattr("ergodica.diagnostics.stein.BOOTSTRAPS", 199)
+    own = [autoregressive(draws=60, size=2, a=0.5, seed=seed) for seed in range(60)]
+    common = [np.repeat(autoregressive(1, 60, 2, 0.5, seed), 4, axis=0) for seed in range(60)]
+    assert sum(kernel_stein_discrepancy(x, x).p_value < 0.05 for x in own) < 12
+    nearly = [x + 1e-6 * y for x, y in zip(common, own, strict=True)]
+    assert sum(kernel_stein_discrepancy(x, x, correlation=1.0).p_value < 0.05 for x in nearly) < 12
+    assert sum(kernel_stein_discrepancy(x, x).p_value < 0.05 for x in nearly) > 20

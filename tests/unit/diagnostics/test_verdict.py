@@ -9,6 +9,9 @@ import pytest
 
 import ergodica as eg
 from ergodica.diagnostics import diagnose, summary
+from ergodica.diagnostics.columns import columns
+from ergodica.diagnostics.normal import threshold
+from ergodica.diagnostics.settled import drift
 from ergodica.errors import InputError
 from ergodica.output.tree import Moments
 from tests.unit.diagnostics.chains import SETTINGS, a_run, autoregressive, statistics
@@ -56,7 +59,7 @@ def drifting():
         (stuck_chain(), {}, {"moving", "R-hat", "bulk ESS", "Monte Carlo error"}, "Chain 1 stood still"),
         (drifting(), {}, {"settled", "R-hat", "bulk ESS"}, "Drop the first part as warm-up"),
         (autoregressive(a=0.99), {}, {"R-hat", "bulk ESS", "Monte Carlo error"}, "errors cannot be trusted"),
-        (autoregressive(), {"temperature": 1.1}, {"kinetic temperature"}, "Too hot: gradient noise"),
+        (autoregressive(), {"temperature": 1.1}, {"kinetic temperature"}, "Too hot, by gradient noise"),
         (autoregressive(), {"temperature": 0.9}, {"kinetic temperature"}, "Too cold: the step is too large"),
         (autoregressive(), {"accepted": 0.3}, {"acceptance"}, "Take a smaller step, or a mass matrix"),
     ],
@@ -152,9 +155,31 @@ def test_few_draws_one_chain_and_integers():
 
 
 @pytest.mark.parametrize(
+    ("target", "settings", "reason"),
+    [
+        (eg.Density(lambda q: jnp.sum(q["w"]), init={"w": jnp.ones(3)}, domain=eg.positive), {}, "has a domain"),
+        (eg.External(lambda q, batch, seed: q, [0], init={"w": jnp.ones(3)}), {}, "gradients of batches only"),
+        (TARGET, {"keep": "<lambda>"}, "a function of the position was kept"),
+        (
+            eg.Posterior(lambda q: 0.0, lambda q, x: -x, eg.data.batches(iter([np.ones(5)]), 100), TARGET.init),
+            {},
+            "an iterator of batches",
+        ),
+    ],
+)
+def test_a_target_that_cannot_tell_is_a_note(target, settings, reason):
+    diagnosis = diagnose({"w": autoregressive()}, statistics(), SETTINGS | settings, target=target)
+    assert diagnosis.passed, str(diagnosis)
+    assert "Stein discrepancy" not in [check.name for check in diagnosis.checks]
+    assert any("were left out" in note and reason in note for note in diagnosis.notes)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (({"w": np.zeros((2, 0, 3))}, {}, {}), "kept no draws"),
+        (({"w": np.zeros((2, 0, 3))}, {}, {"is_finished": False}), "no draws yet: it has just begun"),
+        (({"w": autoregressive()}, {}, {}, None, None, 3), "target is '3' \\(int\\): expected the target"),
         ((None, {}, {}), "neither draws nor moments"),
         (({"w": autoregressive()}, statistics(), {}, None, a_run(HALVED.posterior, statistics(step_size=0.1))), "h/2"),
         (({"w": autoregressive(size=2)}, {}, {}, None, HALVED), "different positions"),
@@ -179,3 +204,69 @@ def test_the_summary_is_a_table():
     assert dict(table.to_dataset().sizes) == {"number": 3}
     with pytest.raises(InputError, match="only moments"):
         summary(None)
+
+
+def from_afar(signs):
+    """20,000 draws with a start at 50 sd and a = 0.99: a hundredth of the run is on its way."""
+    x = autoregressive(chains=3, draws=20_000, a=0.99, size=2)
+    return x + np.asarray(signs)[:, None, None] * 50 * 0.99 ** np.arange(20_000)[:, None]
+
+
+@pytest.mark.parametrize("signs", [[1, 1, 1], [1, -1, 0]])
+def test_a_transient_does_not_hide_behind_its_own_error(signs):
+    diagnosis = diagnose({"w": from_afar(signs)}, {}, {})
+    assert "settled" in failed(diagnosis), str(diagnosis)
+    assert "the first hundredth" in diagnosis["settled"].explanation
+    assert not settled_columns(from_afar([0, 0, 0])).is_drifting.any()
+
+
+def test_settled_chains_alarm_at_the_stated_rate():
+    """1,000 numbers of 4 chains, each a run of its own: about one may alarm; 8 or more have chance 1e-5."""
+    found = settled_columns(autoregressive(draws=500, size=1000, a=0.9))
+    assert np.count_nonzero(np.max(found.z, axis=(0, 1)) > threshold(3 * 5)) < 8
+
+
+def settled_columns(x):
+    return drift(columns({"w": x}), 0.0)
+
+
+def test_a_check_without_power_is_unsure():
+    short = a_run({"w": autoregressive(draws=80, a=0.8, seed=7)}, statistics(draws=80, step_size=0.05))
+    diagnosis = diagnose({"w": autoregressive(draws=2000)}, statistics(), SETTINGS, halved=short)
+    assert diagnosis.passed
+    assert diagnosis["bias of means"].is_undecided
+    lines = str(diagnosis).splitlines()
+    assert any(line.startswith("  unsure bias of means") for line in lines)
+    assert lines[-1].startswith("No problem was found; 2 checks could not tell: bias of means, bias of sds.")
+    assert diagnosis.to_dict()["checks"][-1]["is_undecided"]
+
+
+def test_too_large_a_step_is_not_answered_by_a_larger_one():
+    x = autoregressive(size=1)
+    x[1, 1000:] += 50 * np.abs(x[1, 1000:]) + 100
+    for stats in ({"gradient_norm": np.where(np.arange(2000) % 500 == 3, 1e4, 1.0) * np.ones((4, 1))}, {}):
+        words = str(diagnose({"w": x}, stats, {}))
+        assert "Take a smaller step" in " ".join(words.split())
+        assert "larger step" not in words
+        assert "times as long" not in words
+
+
+def test_chains_that_have_not_met_get_no_factor():
+    diagnosis = diagnose({"w": autoregressive(a=0.9995)}, {}, {})
+    assert {"bulk ESS", "Monte Carlo error"} <= failed(diagnosis)
+    assert "times as long" not in str(diagnosis)
+    assert "they have not met" in diagnosis["bulk ESS"].explanation
+
+
+def test_notes_on_what_nobody_looked_at():
+    stats = statistics() | {"kinetic_temperature": np.full((4, 2000), np.nan)}
+    plain = SETTINGS | {"estimator": "minibatch", "gradient_noise": None, "starts": "one"}
+
+    def notes(**changes):
+        return " ".join(diagnose({"w": autoregressive()}, stats, plain | changes).notes)
+
+    assert "THE WIDTH OF THE LAW WAS NOT CHECKED" in notes()
+    assert "All chains began at one position" in notes()
+    for changes in ({"batch_size": None}, {"estimator": "ControlVariates()"}, {"gradient_noise": "PerExample()"}):
+        assert "WIDTH" not in notes(**changes)
+    assert "one position" not in notes(starts="dispersed")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.batches import Epochs, Independent, batches_for, places_ahead
+from ergodica.driver.batches import Epochs, Independent, Orders, batches_for, places_ahead
 from ergodica.driver.correlation import chain_correlation
-from ergodica.driver.keys import chunk_keys
+from ergodica.driver.keys import chunk_keys, seed_words
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
 
-KEYS = chunk_keys(jnp.asarray(0), jnp.asarray(0), jnp.arange(1_000, dtype=jnp.int32))
+KEYS = chunk_keys(seed_words(0), jnp.asarray(0), jnp.arange(1_000, dtype=jnp.int32))
 
 
 @pytest.mark.parametrize("is_paired", [False, True])
@@ -19,16 +19,17 @@ def test_epochs_visit_every_row_once_and_go_on_across_their_end(is_paired):
     epochs = batches_for(TARGET, 14, is_paired, False, 0, "epochs")
     assert isinstance(epochs, Epochs)
     length = epochs.length
-    rows = epochs.on_host(0, 1, 0, 60)
+    orders_of = Orders(epochs, 0).rows
+    rows = orders_of(1, 0, 60)
     assert rows.shape == (60, 1 + is_paired, length)
     for lane in np.moveaxis(rows, 1, 0):
         orders = lane.reshape(length, 60)
         assert all(sorted(order.tolist()) == list(range(60)) for order in orders)
         assert len({tuple(order) for order in orders.tolist()}) == length
     # the same rows whatever the chunks
-    parts = [epochs.on_host(0, 1, first, count) for first, count in ((0, 7), (7, 30), (37, 23))]
+    parts = [orders_of(1, first, count) for first, count in ((0, 7), (7, 30), (37, 23))]
     np.testing.assert_array_equal(np.concatenate(parts), rows)
-    assert not np.array_equal(epochs.on_host(0, 0, 0, 60), rows)
+    assert not np.array_equal(orders_of(0, 0, 60), rows)
 
 
 def test_independent_rows_come_with_replacement_and_equally_often():
@@ -59,6 +60,19 @@ def test_the_correlation_of_chains_is_measured():
     assert chain_correlation(apart[:1]) is None
 
 
+def test_the_coordinate_that_chains_share_most_counts():
+    rng = np.random.default_rng(6)
+    draws = rng.normal(size=(8, 2_000, 30))
+    draws[..., 3] += 3 * rng.normal(size=(1, 2_000))
+    assert abs(chain_correlation(draws) - 0.9) < 0.05
+
+
+def test_an_order_is_made_once_however_many_chains_there_are():
+    orders = Orders(batches_for(TARGET, 6, False, False, 0, "epochs"), 0)
+    first = [orders._order(chain, 0, 0) for chain in range(40)]
+    assert all(orders._order(chain, 0, 0) is first[chain] for chain in range(40))
+
+
 def test_rows_from_disk_reach_the_chains_in_turn(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
     on_disk = eg.Posterior(log_prior, log_likelihood, np.load(tmp_path / "rows.npy", mmap_mode="r"), init=TARGET.init)
@@ -74,6 +88,9 @@ def test_rows_from_disk_reach_the_chains_in_turn(tmp_path):
     for batch, expected in zip(batches, by_hand, strict=True):
         q = q - 1e-4 * (q + 10 * (q - batch).sum(0))
         np.testing.assert_allclose(q, expected, rtol=1e-9)
+    assert first.settings["batches"] == "epochs"
+    with pytest.raises(eg.InputError, match="come in epochs: leave batches='independent' out"):
+        run(target=on_disk, batches="independent")
     with pytest.raises(eg.InputError, match="stay on disk"):
         run(target=on_disk, batch_size=None)
     with pytest.raises(eg.InputError, match="not independent"):
@@ -90,6 +107,18 @@ def test_an_estimator_needs_batches():
     found = run(estimator=ControlVariates(mode), batch_size=6, chains=1)
     whole = run(batch_size=None, chains=1)
     np.testing.assert_allclose(found.posterior["mean"], whole.posterior["mean"], rtol=1e-9, atol=1e-12)
+
+
+def test_what_took_the_place_of_windows_has_a_name():
+    assert batches_for(TARGET, 6, False, False, 0).kind == "windows"
+    assert batches_for(TARGET, 6, False, True, 0).kind == "gathers"
+
+
+def test_both_words_of_a_seed_count():
+    steps = jnp.arange(2, dtype=jnp.int32)
+    with jax.enable_x64(False):
+        keys = [chunk_keys(seed_words(seed), jnp.asarray(0), steps) for seed in (5, 2**31 + 5, 2**32 + 5, 2**63 - 1)]
+    assert len({np.asarray(jax.random.key_data(each)).tobytes() for each in keys}) == 4
 
 
 def test_a_key_is_never_used_twice():

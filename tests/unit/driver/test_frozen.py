@@ -71,6 +71,11 @@ def test_where_none_is_left_at_once_nothing_was_sampled(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_chain_that_never_moved_is_named():
+    with pytest.warns(UserWarning, match="^chains 0, 1: none of the steps kept was accepted, .*: try a tenth of it$"):
+        eg.sample(WELL, eg.hmc(), steps=4, step_size=1e30, chains=2, progress=False)
+
+
 def test_gradients_from_outside_freeze_too():
     def gradient(q, batch, seed):
         with np.errstate(over="ignore"):

@@ -7,9 +7,10 @@ import pytest
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.driver import load, store
+from ergodica.driver import load, room, store
 from ergodica.driver.chunk import kinetic_temperature
 from ergodica.driver.moments import add_draw, merged, no_moments, no_moments_yet
+from ergodica.driver.request import words as words_of
 from tests.unit.driver.runs import ROWS, TARGET, run
 
 
@@ -117,10 +118,46 @@ def test_halve_runs_as_long_with_half_the_step(draws, tmp_path):
         ({"keep": lambda q: None}, "returned no arrays"),
         ({"batches": "random"}, "batches is 'random': expected 'windows', 'epochs', 'independent'"),
         ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": 2**63}, r"at most 2\*\*63 - 1"),
+        ({"batches": "epochs", "batch_size": None}, "batches='epochs' is for minibatches"),
+        ({"steps": 5, "thin": 10}, "thin=10 keeps none of 5 steps"),
+        ({"gradient_noise": 1.0, "batch_size": None}, "leave gradient_noise out"),
+        ({"recipe": eg.sghmc}, r"recipe is function sghmc: expected what a builder returns, as eg\.sghmc\(\)$"),
+        ({"recipe": TARGET}, "recipe is of type Posterior"),
+        ({"target": None}, "target is None: expected an eg.Density"),
+        ({"estimator": eg.ControlVariates}, r"ControlVariates: expected eg\.ControlVariates\(\)"),
+        ({"resample_every": "abc"}, "resample_every must be a whole number of at least 1, got 'abc'"),
+        ({"step_size": lambda t: jnp.full((1,), 0.1)}, r"shape \(1,\) at a step"),
+        ({"gradient_noise": eg.PerExample(replacement=True)}, "draws without replacement: .*replacement=False"),
         ({"batches": "epochs", "gradient_noise": 1.0}, "not independent"),
         ({"batches": "independent", "gradient_noise": eg.PerExample()}, "replacement=True"),
     ],
 )
 def test_bad_input(change, words):
-    with pytest.raises(eg.InputError, match=words):
-        run(target=TARGET, **change)
+    with pytest.raises(eg.InputError, match=words) as raised:
+        run(**change)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+class Scaled:
+    def __call__(self, q):
+        return q["mean"] * 2
+
+
+def test_words_for_a_file_hold_no_addresses():
+    assert words_of(Scaled()) == words_of(Scaled())
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_is_what_a_container_leaves(tmp_path, monkeypatch, version):
+    inner = tmp_path / ("memory/jobs/mine" if version == 1 else "jobs/mine")
+    inner.mkdir(parents=True)
+    names = ("limit_in_bytes", "usage_in_bytes") if version == 1 else ("max", "current")
+    for folder, values in ((inner, ("max", "70")), (inner.parent, ("1000", "300"))):
+        for name, value in zip(names, values, strict=True):
+            (folder / f"memory.{name}").write_text(value)
+        (folder / "memory.stat").write_text("anon 5\ninactive_file 100\n")
+    (tmp_path / "own").write_text("4:memory:/jobs/mine\n5:cpu:/\n" if version == 1 else "0::/jobs/mine\n")
+    monkeypatch.setattr(room, "GROUPS", tmp_path)
+    assert room._of_groups(tmp_path / "own") == [800]
+    assert room.available_memory() > 0

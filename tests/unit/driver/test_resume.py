@@ -163,6 +163,7 @@ def test_nothing_is_overwritten(tmp_path):
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(eg.InputError, match=r"notes\.txt and no checkpoint"):
         run(out=tmp_path / "other.nc", resume=True)
+    assert os.listdir(folder) == ["notes.txt"]
 
 
 def test_resume_needs_a_file_and_begins_afresh_where_there_is_none(whole, tmp_path):

@@ -1,5 +1,6 @@
 """Step sizes: the schedules, and that a run sees the same bits however long it is."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -48,3 +49,5 @@ def test_a_table_of_sizes_will_do_and_a_bad_one_is_named():
         StepSizes(lambda t: jnp.where(t == 7, jnp.nan, 0.1), 50)
     with pytest.raises(eg.InputError, match=f"gives -1 at step {3 * BLOCK - 1}"):
         StepSizes(lambda t: jnp.where(t == 3 * BLOCK - 1, -1.0, 0.1), 3 * BLOCK)
+    with jax.enable_x64(False), pytest.raises(eg.InputError, match=r"float32 can hold, got 1e\+300"):
+        StepSizes(1e300, 50)

@@ -1,0 +1,246 @@
+"""The end of a run and who may write it: one process at a time, nothing half written, and the run asked for."""
+
+import json
+import os
+import shutil
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergodica as eg
+from ergodica.driver import checkpoint, load, pace
+from ergodica.driver.fingerprint import step_digest
+from ergodica.output import blocks, files
+from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
+
+LAST = 7 * 60 - 1  # the last block that a run writes, step by step
+
+
+@pytest.fixture(autouse=True)
+def busy(monkeypatch):
+    """A checkpoint after every step."""
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    monkeypatch.setattr(pace, "FIRST", (1,))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "run.nc"
+    run(out=out)
+    return out
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run.nc"
+
+
+def at_block(patch, call, act):
+    """`act` is called after the `call`-th write of a block."""
+    original = blocks.BlockFile.append
+    calls = iter(range(10**9))
+
+    def append(self, block):
+        original(self, block)
+        if next(calls) == call:
+            act(self)
+
+    patch.setattr(blocks.BlockFile, "append", append)
+
+
+def stopped(out, call=139, **arguments):
+    """A run that was stopped by Ctrl-C: at step 20, if not told otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        at_block(patch, call, lambda file: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            run(out=out, **arguments)
+
+
+def one_line(raised):
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_second_process_is_refused_and_the_first_goes_on(whole, out, monkeypatch):
+    def second(file):
+        with pytest.raises(eg.InputError, match=rf"written by another process \(pid {os.getpid()}\)") as raised:
+            run(out=out, resume=True)
+        one_line(raised)
+
+    at_block(monkeypatch, 100, second)
+    assert_same_bytes(run(out=out), whole)
+    assert os.listdir(out.parent) == ["run.nc"]
+
+
+def test_draws_that_somebody_cut_do_not_become_a_file(out, monkeypatch):
+    at_block(monkeypatch, LAST, lambda file: file.truncate(3))
+    with pytest.raises(eg.InputError, match="has 3 draws, not 60"):
+        run(out=out)
+    assert os.listdir(out.parent) == ["run.nc.part"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"recipe": eg.sgld()}, "the model"),
+        ({"step_size": 2e-2}, "the step size differs"),
+        ({"target": eg.Posterior(log_prior, log_likelihood, ROWS + 1, init=TARGET.init)}, "the data differs"),
+        ({"steps": 90}, r"steps \(60 there, 90 here\) differs"),
+    ],
+)
+def test_a_finished_run_is_given_for_the_same_one_only(finished, change, words):
+    before = finished.read_bytes()
+    with pytest.raises(eg.InputError, match=words) as raised:
+        run(out=finished, resume=True, **change)
+    one_line(raised)
+    assert finished.read_bytes() == before
+
+
+def test_a_file_that_does_not_say_what_it_is_of_is_refused(whole, out):
+    whole.save(out)
+    with pytest.raises(eg.InputError, match="does not say what it was made of"):
+        run(out=out, resume=True)
+
+
+def test_of_two_folders_beside_a_finished_run_its_own_is_removed(finished, whole, out):
+    folder = checkpoint.part_folder(out)
+    for seed in (0, 1):
+        stopped(out, seed=seed)
+        shutil.copy(finished, out)
+        assert_same_bytes(run(out=out, resume=True), whole)
+        assert folder.exists() == (seed == 1)
+        out.unlink()
+
+
+def test_a_full_disk_at_the_very_end(whole, out, monkeypatch):
+    def full(*arguments):
+        raise RuntimeError("Can't decrement id\n(errno = 28, error message = 'No space left on device', buf = 0)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_write_blocks", full)
+        with pytest.raises(eg.InputError, match=r"run\.nc: No space left on device; .* resume=True") as raised:
+            run(out=out)
+    one_line(raised)
+    assert os.listdir(out.parent) == ["run.nc.part"]
+    assert_same_bytes(run(out=out, resume=True), whole)
+
+
+def test_a_signal_while_the_file_is_written_waits_for_it(whole, out, monkeypatch, capsys):
+    original = files._write_blocks
+
+    def write(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+        original(*arguments)
+        monkeypatch.setattr(files, "_write_blocks", original)
+
+    monkeypatch.setattr(files, "_write_blocks", write)
+    with pytest.raises(SystemExit) as raised:
+        run(out=out)
+    assert raised.value.code == 143
+    assert capsys.readouterr().err == f"SIGTERM: the run was at its end; {out} has all of it\n"
+    assert os.listdir(out.parent) == ["run.nc"]
+    assert_same_bytes(load(out), whole)
+
+
+def test_a_second_signal_does_not_wait_and_says_how_to_go_on(whole, out, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        at_block(patch, 100, lambda file: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
+        with pytest.raises(KeyboardInterrupt):
+            run(out=out)
+    words = capsys.readouterr().err
+    assert words.startswith("Ctrl-C: stopped at once; ")
+    assert "resume=True" in words
+    stale = out.with_name(".run.nc.4711.part")  # of a process that was killed in the final write
+    stale.touch()
+    assert_same_bytes(run(out=out, resume=True), whole)
+    assert os.listdir(out.parent) == ["run.nc"]
+
+
+@pytest.mark.parametrize("make", [list, iter], ids=["list", "iterator"])
+def test_batches_from_an_iterable_are_taken_up(out, make):
+    def target():
+        parts = [ROWS[i : i + 7] for i in range(0, 60, 7)] * 30
+        return eg.Posterior(log_prior, log_likelihood, eg.data.batches(make(parts), 60), init=TARGET.init)
+
+    expected = run(target=target())
+    assert expected.settings["batches"] == "as given"
+    stopped(out, target=target())
+    assert_same_bytes(run(target=target(), out=out, resume=True), expected)
+
+
+def test_nan_found_on_the_way_leaves_nothing(out):
+    rows = np.zeros((2_001, 2))
+    rows[1, 1] = np.nan  # not among those that are looked at beforehand
+    np.save(out.parent / "rows.npy", rows)
+    data = eg.data.npy(out.parent / "rows.npy")
+    with pytest.raises(eg.InputError, match="is nan in row 1"):
+        run(target=eg.Posterior(log_prior, log_likelihood, data, init=TARGET.init), out=out)
+    assert os.listdir(out.parent) == ["rows.npy"]
+
+
+def without_course(manifest):
+    del manifest["course"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (without_course, "its course cannot be read"),
+        (lambda manifest: manifest.update(identity=3), "its identity cannot be read"),
+        (lambda manifest: manifest["course"].update(strange=3), "is damaged"),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_line(out, spoil, words):
+    stopped(out)
+    path = checkpoint.part_folder(out) / checkpoint.FILE
+    with np.load(path) as file:
+        arrays = dict(file)
+    manifest = json.loads(str(arrays.pop("manifest")))
+    spoil(manifest)
+    np.savez(path, manifest=np.array(json.dumps(manifest)), **arrays)
+    with pytest.raises(eg.InputError, match=words) as raised:
+        run(out=out, resume=True)
+    one_line(raised)
+
+
+def test_to_look_at_an_unfinished_run_writes_nothing(out):
+    stopped(out)
+    folder = checkpoint.part_folder(out)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert load(out).posterior["mean"].shape == (2, 20, 2)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    (folder / "posterior.mean.json").write_text("{")
+    with pytest.raises(eg.InputError, match=r"posterior\.mean\.json is damaged"):
+        load(out)
+
+
+def test_moments_so_far_can_be_looked_at(out):
+    stopped(out, call=59, keep="moments")
+    part, expected = load(out), run(keep="moments", steps=10).moments
+    np.testing.assert_array_equal(part.moments.count, [10, 10])
+    np.testing.assert_array_equal(part.moments.mean["mean"], expected.mean["mean"])
+    np.testing.assert_array_equal(part.moments.variance["mean"], expected.variance["mean"])
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers(whole, out):
+    assert_same_bytes(run(steps=np.int64(60), chains=np.int32(2), out=out), whole)
+
+
+def test_constants_within_a_users_own_jit_are_looked_at():
+    def digest(weight):
+        weights = jnp.asarray([1.0, weight])
+        inner = jax.jit(lambda q, rows: -jnp.sum((rows - q["mean"][None]) ** 2 * weights[None], axis=1))
+        kernel = eg.Kernel(eg.Posterior(log_prior, inner, ROWS, init=TARGET.init), eg.sgld())
+        state = kernel.init(TARGET.init, jax.random.key(0))
+        return step_digest(kernel, state, jax.ShapeDtypeStruct((6, 2), jnp.float64), "draws")
+
+    assert digest(2.0) == digest(2.0)
+    assert digest(2.0) != digest(3.0)

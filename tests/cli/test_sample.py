@@ -41,6 +41,9 @@ def spread(key):
     return jnp.where(jax.random.key_data(key)[0] == jax.random.key_data(second)[0], 60.0, 0.5) * jnp.ones(1)
 
 edged = eg.Density(edge)
+
+def falling(step):
+    return 0.02 / (1 + step)
 """
 PLAIN = ["--steps", "40", "--step-size", "0.1", "--chains", "2"]
 
@@ -125,6 +128,7 @@ def test_signals_have_their_exit_codes(model, monkeypatch, number, code):
     ("target", "arguments", "words"),
     [
         ("model.py:target", ["--sampler", "sghcm"], "no sampler 'sghcm': did you mean sghmc?"),
+        ("model.py:target", ["--sampler", "sgld", "--step-size", "tiny"], "expected a number, or module:schedule"),
         ("nowhere:target", ["--sampler", "sgld"], "no module 'nowhere'"),
         ("model.py:nothing", ["--sampler", "sgld"], "has no 'nothing'"),
         ("model.py:init", ["--sampler", "sgld"], "expected an eg.Density"),
@@ -152,3 +156,14 @@ def test_mistakes_are_one_line_and_exit_code_2(model, monkeypatch, capsys, targe
     assert words in error
     assert len(error.strip().splitlines()) == 1
     assert [name for name in sorted(os.listdir()) if name != "__pycache__"] == before
+
+
+def test_estimators_schedules_and_shared_batches_are_there(model):
+    settings = ["--batch-size", "2", "--estimator", "svrg", "--step-size", "model.py:falling", "--share-batches"]
+    done = call("model.py:rows", "--sampler", "sgld", *PLAIN, *settings, "--out", "run.nc")
+    assert done.exit_code == 0, done.output
+    run = load("run.nc")
+    assert "Svrg" in run.settings["estimator"]
+    assert run.settings["share_batches"]
+    np.testing.assert_allclose(run.stats["step_size"][0], 0.02 / (1 + np.arange(40)), rtol=1e-6)
+    assert repr(run) == "Run(2 chains of 40 draws: position)"

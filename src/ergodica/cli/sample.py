@@ -22,15 +22,20 @@ from ergodica.report import plain
 from ergodica.targets import Target
 
 INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
+LISTED = 20  # numbers of a variable
+ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
 
 
 @click.command(name="sample")
 @click.argument("target", metavar="MODULE:TARGET")
 @click.option("--sampler", required=True, help="A sampler of the library, as sghmc, or module:recipe.")
 @click.option("--steps", type=int, required=True, help="After warm-up.")
-@click.option("--step-size", type=float, required=True)
+@click.option("--step-size", required=True, help="A number, or module:schedule, a function of the step's number.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Of the sampler, as friction=2.0.")
 @click.option("--batch-size", type=int, help="Rows of a minibatch; all data if left out.")
+@click.option("--estimator", type=click.Choice(sorted(ESTIMATORS)), help="Of the gradient; plain minibatches else.")
+@click.option("--per-example-noise", is_flag=True, help="Subtract the minibatches' noise, estimated from their rows.")
+@click.option("--share-batches", is_flag=True, help="All chains on the same batches: faster, and correlated.")
 @click.option("--chains", type=int, default=4, show_default=True)
 @click.option("--warmup", type=int, default=0, show_default=True, help="Steps before the first that is kept.")
 @click.option("--thin", type=int, default=1, show_default=True, help="Keep every so many-th step.")
@@ -43,9 +48,10 @@ INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leap
 @click.option("--halve", is_flag=True, help="Also run with half the step size, to see what the step size does.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def sample_command(
-    target: str, sampler: str, steps: int, step_size: float, options: tuple[str, ...], batch_size: int | None,
-    chains: int, warmup: int, thin: int, temperature: float, integrator: str | None, init: str | None, seed: int,
-    out: Path | None, resume: bool, halve: bool, as_json: bool,
+    target: str, sampler: str, steps: int, step_size: str, options: tuple[str, ...], batch_size: int | None,
+    estimator: str | None, per_example_noise: bool, share_batches: bool, chains: int, warmup: int, thin: int,
+    temperature: float, integrator: str | None, init: str | None, seed: int, out: Path | None, resume: bool,
+    halve: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External.
 
@@ -59,9 +65,11 @@ def sample_command(
     with _plain_warnings():
         try:
             run = eg.sample(
-                law, recipe, start, steps=steps, step_size=step_size, batch_size=batch_size, chains=chains, seed=seed,
-                temperature=temperature, integrator=None if integrator is None else INTEGRATORS[integrator](),
-                warmup=warmup, thin=thin, out=out, resume=resume,
+                law, recipe, start, steps=steps, step_size=_step_size(step_size), batch_size=batch_size, chains=chains,
+                seed=seed, temperature=temperature, warmup=warmup, thin=thin, out=out, resume=resume,
+                integrator=None if integrator is None else INTEGRATORS[integrator](),
+                estimator=None if estimator is None else ESTIMATORS[estimator](),
+                gradient_noise=eg.PerExample() if per_example_noise else None, share_batches=share_batches,
             )  # fmt: skip
             if halve:
                 run = run.halve()
@@ -113,6 +121,15 @@ def _option(text: str) -> tuple[str, Any]:
             raise InputError(f"--option {name}: {value!r} is no number, list or module:name") from None
         return name.strip(), load(value)
     return name.strip(), np.asarray(read, float) if isinstance(read, list | tuple) else read
+
+
+def _step_size(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        if ":" not in text:
+            raise InputError(f"--step-size is {text!r}: expected a number, or module:schedule") from None
+        return load(text)
 
 
 def _target(spec: str) -> Any:
@@ -175,11 +192,12 @@ def _words(outcome: dict[str, Any]) -> str:
         f"({outcome['steps_per_second']:,} steps/s), {outcome['draws']:,} draws kept of each"
     ]
     for name, mean in outcome["mean"].items():
-        means, sds = (np.atleast_1d(np.asarray(x, float)) for x in (mean, outcome["sd"][name]))
-        for place, (m, s) in enumerate(zip(means.ravel()[:20], sds.ravel()[:20], strict=True)):
-            lines.append(f"  {name}{f'[{place}]' if np.ndim(mean) else '':8} mean {m:12.5g}   sd {s:10.4g}")
-        if means.size > 20:
-            lines.append(f"  ... {means.size - 20} more of {name}")
+        means, sds = np.asarray(mean, float), np.asarray(outcome["sd"][name], float)
+        for place in list(np.ndindex(means.shape))[:LISTED]:
+            label = f"{name}[{', '.join(map(str, place))}]" if place else name
+            lines.append(f"  {label:<16} mean {means[place]:12.5g}   sd {sds[place]:10.4g}")
+        if means.size > LISTED:
+            lines.append(f"  ... {means.size - LISTED} more of {name}")
     for one in outcome["frozen"]:
         lines.append(f"chain {one['chain']} is non-finite since step {one['step']} (step size {one['step_size']:g})")
     if outcome["out"] is not None:

@@ -163,6 +163,7 @@ class Request:
             "gradient_noise": None if self.gradient_noise is None else words(self.gradient_noise),
             "step_size": words(self.step_size) if callable(self.step_size) else float(self.step_size),
             "keep": self.keep if isinstance(self.keep, str) else words(self.keep),
+            "starts": "dispersed" if callable(self.init) else "one",
         }
         names = ("steps", "warmup", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
         return settings | {name: plain(getattr(self, name)) for name in (*names, "resample_every")}

@@ -34,13 +34,24 @@ class Run:
     again: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
 
+    def __repr__(self) -> str:
+        chains, draws = self.stats["step_size"].shape
+        kept = "moments" if self.posterior is None else ", ".join(self._shapes())
+        beside = "" if self.halved is None else ", beside one with half the step"
+        return f"Run({chains} chains of {draws:,} draws: {kept}{beside})"
+
+    def _shapes(self) -> list[str]:
+        from ergodica.output.names import named
+
+        return [f"{name} {values.shape[2:] or ''}".strip() for name, values in named(self.posterior).items()]
+
     @property
     def is_finite(self) -> bool:
         """Whether no chain had to be frozen."""
         return not np.any(self.stats["diverging"][:, -1:]) and not self.settings.get("frozen")
 
     def to_datatree(self) -> Any:
-        """An xarray.DataTree that ArviZ reads."""
+        """An xarray.DataTree, which ArviZ 1.x takes; ArviZ 0.23 reads the file that `save` writes."""
         from ergodica.output.tree import datatree
 
         return datatree(self.posterior, self.stats, self.settings, self.moments, self.halved)

@@ -36,7 +36,7 @@ LONG = 2000  # steps: fewer chains, down to FEW, where a budget has not as many 
 FEW = 128
 DRAWS = 2**18 * 10  # numbers in the draws of the claimed law
 OBSERVED = 256  # draws of each cluster that are averaged, where a law's own means are not known
-ERROR = 0.0055  # standard error of a coordinate's temperature, relative, at which averaging stops
+ERROR = 0.006  # standard error of a coordinate's temperature, relative, at which averaging stops
 READY = 0.1  # share of the work, as told, until chains run
 BARE_ERROR = 0.013  # the same for a step without a state of its own, whose one step sees more
 

@@ -8,6 +8,7 @@ import numpy as np
 
 FORGOTTEN = 0.35  # correlation with the start below which a feature counts as forgotten
 CHANGED = 4.5  # standard errors from n to 2n steps at which a mean has not settled
+FAR = 3.0  # deviations
 GROWTH = 1.4  # of the mean square in each of the last two doublings of steps, by which chains run away
 BURN_IN = 5  # relaxations before averaging: what is left of a wrong start is under 0.35^5 = 0.5 %
 LEAST_BURN_IN = 2  # where five would take more than PATIENCE
@@ -151,5 +152,10 @@ def _score(change: np.ndarray) -> np.ndarray:
 
 
 def _standard(x: np.ndarray) -> np.ndarray:
+    """Mean 0 and deviation 1, far values held down: a few of them would make unrelated numbers look correlated."""
+    return _scaled(np.clip(_scaled(x), -FAR, FAR))
+
+
+def _scaled(x: np.ndarray) -> np.ndarray:
     spread = x.std(0)
     return (x - x.mean(0)) / np.where(spread > 0, spread, 1)

@@ -1,18 +1,24 @@
+"""`ergodica demo`, and the command itself."""
+
 import json
-import subprocess
 import sys
 
-RUN = [sys.executable, "-c", "from ergodica.cli import main; main()"]
+import pytest
+
+from ergodica.cli import main
 
 
-def ergodica(*arguments):
-    return subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=300)
+def ergodica(monkeypatch, *arguments):
+    """The exit code of the command, through its entry point."""
+    monkeypatch.setattr(sys, "argv", ["ergodica", *arguments])
+    with pytest.raises(SystemExit) as raised:
+        main()
+    return raised.value.code or 0
 
 
-def test_demo_leaves_a_picture_and_figures_near_the_truth(tmp_path):
-    done = ergodica("demo", "--out", str(tmp_path / "report"), "--steps", "4000", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+def test_demo_leaves_a_picture_and_figures_near_the_truth(tmp_path, monkeypatch, capsys):
+    assert ergodica(monkeypatch, "demo", "--out", str(tmp_path / "report"), "--steps", "4000", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
     assert (tmp_path / "report" / "demo.png").read_bytes().startswith(b"\x89PNG")
     truth = found["samplers"].pop("truth")
     assert set(found["samplers"]) == {"SGLD", "SGHMC", "gSGRHMC"}
@@ -20,14 +26,14 @@ def test_demo_leaves_a_picture_and_figures_near_the_truth(tmp_path):
         assert all(abs(a - b) < 0.3 for a, b in zip(row["sd"], truth["sd"], strict=True))
 
 
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("")
-    done = ergodica("demo", "--out", str(tmp_path / "file" / "report"), "--steps", "100")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert ergodica("demo", "--steps", "1").returncode == 2
-    assert ergodica("nonsense").returncode == 2
+    assert ergodica(monkeypatch, "demo", "--out", str(tmp_path / "file" / "report"), "--steps", "100") == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert ergodica(monkeypatch, "demo", "--steps", "1") == 2
+    assert ergodica(monkeypatch, "nonsense") == 2
 
 
-def test_version():
-    assert ergodica("--version").stdout.startswith("ergodica")
+def test_version(monkeypatch, capsys):
+    assert ergodica(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.startswith("ergodica")

@@ -25,6 +25,7 @@ SAMPLERS = {
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def demo(out: Path, steps: int, seed: int, as_json: bool) -> None:
     """Sample the paper's correlated 2-D density with three samplers, and leave a picture."""
+    out.mkdir(parents=True, exist_ok=True)
     target = eg.gallery.correlated()
     runs = {}
     for name, (build, step_size, _) in SAMPLERS.items():
@@ -32,7 +33,6 @@ def demo(out: Path, steps: int, seed: int, as_json: bool) -> None:
             click.echo(f"sampling with {name}: 4 chains of {steps:,} steps of size {step_size:g}")
         runs[name] = eg.sample(target, build(), steps=steps, step_size=step_size, warmup=steps // 10, seed=seed)
     rows = _figures(target, runs)
-    out.mkdir(parents=True, exist_ok=True)
     picture = out / "demo.png"
     draw(target, runs, picture)
     if as_json:

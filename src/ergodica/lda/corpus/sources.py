@@ -1,6 +1,7 @@
 """What a corpus is read from: names of files, folders and addresses, or texts; each recognised by its first bytes."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ class Reading(NamedTuple):
     close: Callable[[], None]
 
 
-class Source:
+class Source(ABC):
     """One thing to read.
 
     Attributes:
@@ -43,9 +44,9 @@ class Source:
     can_repeat: bool = True
     is_named: bool = True
 
+    @abstractmethod
     def open(self, tally: Tally, limit: int, byte: int) -> Reading:
         """Begin to read at `byte`."""
-        raise NotImplementedError
 
 
 class File(Source):

@@ -5,6 +5,7 @@ A reader gives raw documents first and their text when asked, so that documents 
 
 import codecs
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from ergodica.lda.corpus.unpack import Chunk
 LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
 
 
-class Reader:
+class Reader(ABC):
     """The documents of one source.
 
     Args:
@@ -41,13 +42,13 @@ class Reader:
         self.is_packed, self.is_continued = is_packed, is_continued
         self.byte = self.since = 0
 
+    @abstractmethod
     def items(self) -> Iterator[Any]:
         """Raw documents, in order; each adds 1 to `since` before it is given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text(self, item: Any) -> str | None:
         """The text of a raw document; None where there is none, counted."""
-        raise NotImplementedError
 
     def _lines(self) -> Iterator[bytes | None]:
         """Lines without their end; None for one that is longer than the limit, of which no more than that is held."""

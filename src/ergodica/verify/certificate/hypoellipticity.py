@@ -15,6 +15,7 @@ that reaches the thermostat is [s, [c, s]]: drift linear in r for fixed xi, quad
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -118,14 +119,15 @@ def _first_brackets(
 def _brackets(sde: Sde, points: Array, coefficients: Array, is_resampled: bool) -> Array:
     """[x_1, [x_2, ... [x_(k-1), s_k]]] at points: every x mixes drift and noise, s is noise alone."""
 
-    def columns(z):
-        return noise_at(sde, z, is_resampled)
+    # jit: each derivative of them is traced once for all brackets, which takes most of the time otherwise
+    current = jax.jit(lambda z: sde.current(z))
+    columns = jax.jit(lambda z: noise_at(sde, z, is_resampled))
 
     def noise(coefficients):
         return lambda z: columns(z) @ coefficients[1:]
 
     def mixed(coefficients):
-        return lambda z: coefficients[0] * sde.current(z) + columns(z) @ coefficients[1:]
+        return lambda z: coefficients[0] * current(z) + columns(z) @ coefficients[1:]
 
     def word(z, letters):
         field = noise(letters[-1])
@@ -133,7 +135,8 @@ def _brackets(sde: Sde, points: Array, coefficients: Array, is_resampled: bool) 
             field = bracket(mixed(letter), field)
         return field(z)
 
-    return jax.vmap(jax.vmap(word, in_axes=(None, 0)), in_axes=(0, None))(points, coefficients)
+    # loops, not vmap: batching these derivatives takes longer to trace than the brackets take to run
+    return jax.lax.map(lambda z: jax.lax.map(partial(word, z), coefficients), points)
 
 
 def bracket(u: Callable, v: Callable) -> Callable:

@@ -15,12 +15,10 @@ from ergodica.errors import InputError
 # jaxlib 0.10.2 on the CPU computes small matrix-vector products fused with a reduction wrongly beyond row 16,384 of a
 # vmap (jax-ml/jax#39103): a likelihood over many rows may hold one. Without this kind of fusion it is right.
 SOUND = {"xla_cpu_experimental_ynn_fusion_type": ""} if jaxlib.__version__ == "0.10.2" else {}
-# Optimising the code of what runs once costs more than it saves; the old emitters compile in half the time.
-QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-} | SOUND
+# Optimising the code of what runs once costs more than it saves.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True} | SOUND
+if jaxlib.__version__.startswith("0.10."):  # later ones refuse the option; here it compiles in half the time
+    QUICK["xla_cpu_use_fusion_emitters"] = False
 
 
 def sound_filter_jit(function: Callable) -> Callable:

@@ -32,11 +32,13 @@ class Order:
         largest = int((self.blocks[:, 1] - self.blocks[:, 0]).max()) * row_bytes
         self.together = max(1, BUFFER_BYTES // max(1, largest))
         self.groups = -(-len(self.blocks) // self.together)
+        self._epoch: tuple[int, np.ndarray] = (-1, np.empty(0, int))
 
     def group(self, epoch: int, group: int) -> tuple[np.ndarray, np.ndarray]:
         """The blocks (start, stop) to read, and the order of the rows when these are laid end to end."""
-        order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.blocks))
-        chosen = self.blocks[order[group * self.together : (group + 1) * self.together]]
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, np.random.default_rng((*self.seed, epoch)).permutation(len(self.blocks)))
+        chosen = self.blocks[self._epoch[1][group * self.together : (group + 1) * self.together]]
         rows = int((chosen[:, 1] - chosen[:, 0]).sum())
         return chosen, np.random.default_rng((*self.seed, epoch, group + 1)).permutation(rows)
 

@@ -37,7 +37,7 @@ class Stream:
         seed: of the order; runs and chains that differ in it get other batches.
         is_paired: pairs of batches of half the size from two independent orders, for recipes that read z.potential.
 
-    It holds about 100 MB. Close it, use it in a `with` statement, or drop it: its thread ends with it.
+    It holds about 150 MB. Close it, use it in a `with` statement, or drop it: its thread ends with it.
     """
 
     def __init__(self, source: Source, batch_size: int, seed: int | tuple[int, ...] = 0, is_paired: bool = False):
@@ -138,7 +138,7 @@ class _Lane:
         if self._group is not None:
             return self._group
         if self._ahead is None:
-            self._ahead = ReadAhead(partial(_groups, self.source, self.order, self.place, self._like))
+            self._ahead = ReadAhead(partial(_groups, self.source, self.order, self.place, self._like), depth=2)
         group = self._ahead.next()
         rows = len(group.shuffle)
         if self.place.row >= rows:

@@ -42,10 +42,10 @@ class Span(NamedTuple):
 
     keys: Array  # (length, 3); (g, length, 3) for a group of chains on the same batches
     places: PyTree  # of the batches, (length, ...)
-    steps: Array  # (length,)
-    step_sizes: Array  # (length,)
-    made: Array  # how many of them are made
-    kept: Array  # places of the steps kept, padded with `length`
+    steps: Any  # (length,), as the next two from NumPy
+    step_sizes: Any  # (length,)
+    made: Any  # how many of them are made
+    kept: Any  # places of the steps kept, padded with `length`
     temperature: Array
 
 

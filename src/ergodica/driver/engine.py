@@ -91,21 +91,21 @@ class Engine:
         return visits
 
     def _span(self, number: Any, first: int, count: int, handed: PyTree) -> Span:
-        steps = jnp.asarray(np.arange(first, first + self.length), jnp.int32)
-        keys = chunk_keys(self.seed, jnp.asarray(number), steps)
+        # NumPy arrays: each one made by JAX costs as much as several steps
+        steps = np.arange(first, first + self.length, dtype=np.int32)
+        keys = chunk_keys(self.seed, np.asarray(number, np.int32), steps)
         # a group has the batches of chain 0, as in a run where each has its own
         chain = int(np.min(number)) if self.groups is None else 0
         places = self._places(chain, first, steps, keys, handed)
-        padded = np.empty(self.length)
+        padded = np.empty(self.length, self.temperature.dtype)
         padded[:count] = self.sizes.between(first, first + count)
         padded[count:] = padded[count - 1]
-        kept = np.full(self.length // self.kept.thin + 1, self.length)
+        kept = np.full(self.length // self.kept.thin + 1, self.length, np.int32)
         here = self.kept.between(first, first + count) - first
         kept[: len(here)] = here
-        made, places_kept = jnp.asarray(count, jnp.int32), jnp.asarray(kept, jnp.int32)
-        return Span(keys, places, steps, jnp.asarray(padded, float), made, places_kept, self.temperature)
+        return Span(keys, places, steps, padded, np.asarray(count, np.int32), kept, self.temperature)
 
-    def _places(self, chain: int, first: int, steps: Array, keys: Array, handed: PyTree) -> PyTree:
+    def _places(self, chain: int, first: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
         """Of a chunk's batches."""
         if handed is not None:  # it goes in as it is: through another compiled call it would be copied
             return of_chain(handed, chain, self.length)
@@ -113,7 +113,7 @@ class Engine:
             return self.orders.rows(chain, first, self.length)
         if not isinstance(self.batches, Drawn):
             return None
-        own = keys if self.groups is None else chunk_keys(self.seed, jnp.asarray(chain), steps)
+        own = keys if self.groups is None else chunk_keys(self.seed, np.asarray(chain, np.int32), steps)
         return places_ahead(self.batches, own)
 
     def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> Visit:

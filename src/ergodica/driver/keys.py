@@ -1,6 +1,7 @@
 """Random keys of a run: a chain does not depend on chunk length, thinning, run length or its neighbours."""
 
 from enum import IntEnum
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +36,7 @@ def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purp
 
 
 @sound_filter_jit
-def chunk_keys(seed: Array, chain: Array, steps: Array) -> Array:
+def chunk_keys(seed: Array, chain: Any, steps: Any) -> Array:
     """The keys of a chunk's steps for STEP, BATCH and SECOND_BATCH, (step, 3); of chains (g,), (g, step, 3).
     `seed`: its words.
 

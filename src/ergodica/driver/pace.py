@@ -22,7 +22,9 @@ class Pace:
             stops.append((step // self.refresh + 1) * self.refresh)
         wanted = FIRST[min(self._planned, len(FIRST) - 1)] if self.rate is None else int(SECONDS * self.rate)
         self._planned += 1
-        return max(1, min(wanted, min(stops) - step))
+        rest = min(stops) - step
+        # random numbers are drawn for a whole length whatever is made of it: two seconds at once, not twice a part
+        return rest if rest <= 2 * wanted else max(1, wanted)
 
     def made(self, count: int, seconds: float) -> None:
         """Told what a chunk took."""

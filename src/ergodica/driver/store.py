@@ -84,7 +84,7 @@ class Store:
     def add(self, draws: list[PyTree], stats: dict[str, np.ndarray]) -> None:
         """`draws`: of each chain, leaves (draw, ...); `stats`: arrays (chain, draw)."""
         for column, *parts in zip(self.leaves, *(jax.tree.leaves(tree) for tree in draws), strict=True):
-            column.append(np.stack(parts, axis=1))
+            column.append(np.swapaxes(np.stack(parts), 0, 1))
         for name, column in self.stats.items():
             column.append(np.ascontiguousarray(stats[name].T, column_dtype(column)))
 

@@ -17,13 +17,15 @@ from ergodica.energy import Gaussian
 from ergodica.integrators import Kernel, Leapfrog, Setting, State
 from ergodica.phase import Phase, Point
 
-LONGEST = 1_000
+LONGEST = 4_000  # of one or two chains; what a chunk costs beside its steps is a tenth at a thousand
+SHORT = 1_000  # of many chains, where a chunk of all of them takes a second
 NUMBERS = 2**22  # of random numbers and draws held at a time, in the size of the position
 
 
-def chunk_length(position: PyTree) -> int:
+def chunk_length(position: PyTree, chains: int) -> int:
     """One for a run, at least 2: XLA would round a loop of one step differently."""
-    return int(max(2, min(LONGEST, NUMBERS // max(1, tree.size(position)))))
+    longest = max(SHORT, 2 * LONGEST // max(2, chains))
+    return int(max(2, min(longest, NUMBERS // max(1, tree.size(position)))))
 
 
 class Chain(NamedTuple):

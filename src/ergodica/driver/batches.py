@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.compiling import sound_filter_jit
+from ergodica.data.memory import Pool
 from ergodica.errors import InputError
 from ergodica.phase import BatchPair
 
@@ -80,7 +81,7 @@ class Windows(Drawn):
         self.size, self.is_paired, self.length = target.size, is_paired, length
         order = np.random.default_rng(seed).permutation(self.size)
         wrapped = np.concatenate([order, order[: self.length - 1]])
-        self.rows = jax.tree.map(lambda leaf: jnp.asarray(np.take(leaf, wrapped, axis=0)), target.data)
+        self.rows = jax.tree.map(lambda leaf: _taken(np.asarray(leaf), wrapped), target.data)
 
     def ahead(self, keys):
         return _each(lambda key: jax.random.randint(key, (), 0, self.size), keys, self.is_paired)
@@ -90,6 +91,15 @@ class Windows(Drawn):
             return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, offset, self.length), self.rows)
 
         return _batch([window(offset) for offset in place])
+
+
+def _taken(leaf: np.ndarray, index: np.ndarray) -> Array:
+    """leaf[index], in memory that JAX takes as it is: `jnp.asarray` would copy all data once more."""
+    if leaf.dtype.kind not in "biufc" or jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype:
+        return jnp.asarray(leaf[index])
+    rows = Pool().array((len(index), *leaf.shape[1:]), leaf.dtype)
+    np.take(leaf, index, axis=0, out=rows, mode="clip")  # mode: "raise" would go through a copy
+    return jnp.from_dlpack(rows)
 
 
 class Gathered(Batches):

@@ -115,9 +115,10 @@ def until_accurate(sampler: Sampler, case: Problem, seed: int, limit: float) -> 
         if share is not None:
             in_steps = seconds if in_steps is None else in_steps
             return Timing(seconds - (1 - share) * in_steps, True, compilation)
-        if 2 * seconds > STAYS * limit:
-            return Timing(seconds / STAYS, False, compilation)
-        steps *= 4 if seconds < 0.5 else 2
+        if seconds > STAYS * limit:
+            return Timing(limit, False, compilation)
+        # the last run is just long enough to tell whether it is accurate from the limit on
+        steps = int(steps * min(4 if seconds < 0.5 else 2, 1.05 * STAYS * limit / seconds))
 
 
 def ours(case: Problem, step_size: float) -> Sampler:

@@ -4,6 +4,7 @@ import hashlib
 import platform
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -22,7 +23,12 @@ ROWS = 1_000  # of the data that are looked at
 
 def versions() -> dict[str, str]:
     names = ("ergodica", "jax", "jaxlib", "numpy", "equinox")
-    return {name: metadata.version(name) for name in names} | {"python": platform.python_version()}
+    return {name: _version(name) for name in names} | {"python": platform.python_version()}
+
+
+@cache
+def _version(name: str) -> str:
+    return metadata.version(name)
 
 
 def numbers_of(thing: Any) -> str:

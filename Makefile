@@ -28,6 +28,7 @@ install: $(VENV)/.package
 test: export JAX_PLATFORMS := cpu
 test: export NPROC := 1
 test: export OMP_NUM_THREADS := 1
+test: export NUMBA_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 test: export MPLBACKEND := Agg
 test: $(VENV)/.dev

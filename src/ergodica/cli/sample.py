@@ -62,7 +62,7 @@ def sample_command(
     recipe = recipe_of(sampler, options)
     law = _target(target)
     start = _start(target, law, init)
-    with _plain_warnings():
+    with plain_warnings():
         try:
             run = eg.sample(
                 law, recipe, start, steps=steps, step_size=_step_size(step_size), batch_size=batch_size, chains=chains,
@@ -154,7 +154,7 @@ def _start(spec: str, target: Any, init: str | None) -> Any:
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *rest, **more: click.echo(f"ergodica: {message}", err=True)

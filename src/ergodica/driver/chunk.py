@@ -18,7 +18,7 @@ from ergodica.integrators import Kernel, Leapfrog, Setting, State
 from ergodica.phase import Phase, Point
 
 LONGEST = 4_000  # of one or two chains; what a chunk costs beside its steps is a tenth at a thousand
-SHORT = 1_000  # of many chains, where a chunk of all of them takes a second
+SHORT = 2_000  # of many chains, where a chunk of all of them takes two seconds
 NUMBERS = 2**22  # of random numbers and draws held at a time, in the size of the position
 
 

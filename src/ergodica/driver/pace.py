@@ -1,8 +1,8 @@
-"""How many steps to make before looking up: about a second's worth, whatever a step takes."""
+"""How many steps to make before looking up: a second or two, at most three, whatever a step takes."""
 
 import time
 
-SECONDS = 1.0
+SECONDS = 1.5
 FIRST = (2, 2, 16)  # the first chunk compiles, the second is measured, and the third is announced before that
 
 
@@ -23,7 +23,7 @@ class Pace:
         wanted = FIRST[min(self._planned, len(FIRST) - 1)] if self.rate is None else int(SECONDS * self.rate)
         self._planned += 1
         rest = min(stops) - step
-        # random numbers are drawn for a whole length whatever is made of it: two seconds at once, not twice a part
+        # random numbers are drawn for a whole length whatever is made of it: better at once than in two parts
         return rest if rest <= 2 * wanted else max(1, wanted)
 
     def made(self, count: int, seconds: float) -> None:

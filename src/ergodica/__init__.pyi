@@ -1,6 +1,6 @@
 # The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
 
-from . import data
+from . import data, lda
 from .driver import Run, cyclical, load, polynomial, sample
 from .energy import Energy, Gaussian, Relativistic, Thermostat
 from .errors import InputError, NonFiniteError
@@ -76,6 +76,7 @@ __all__ = [
     "gsgrhmc",
     "hmc",
     "irreversible_langevin",
+    "lda",
     "load",
     "polynomial",
     "positive",

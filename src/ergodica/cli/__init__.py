@@ -9,6 +9,7 @@ from ergodica.cli.audit import audit_command
 from ergodica.cli.certify import certify
 from ergodica.cli.demo import demo
 from ergodica.cli.diagnose import diagnose_command
+from ergodica.cli.lda import lda_commands
 from ergodica.cli.plot import plot_command
 from ergodica.cli.rebuild import rebuild_curl_command
 from ergodica.cli.sample import sample_command
@@ -22,7 +23,10 @@ def commands(debug: bool) -> None:
     """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q."""
 
 
-for command in (audit_command, certify, demo, rebuild_curl_command, diagnose_command, plot_command, sample_command):
+COMMANDS = (
+    audit_command, certify, demo, diagnose_command, lda_commands, plot_command, rebuild_curl_command, sample_command,
+)  # fmt: skip
+for command in COMMANDS:
     commands.add_command(command)
 
 

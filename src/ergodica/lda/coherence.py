@@ -1,0 +1,65 @@
+"""Coherence: whether the top words of a topic come together in documents."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ergodica.errors import InputError
+from ergodica.lda.corpus import Documents
+
+
+class Coherence(NamedTuple):
+    """Per topic, (K,); larger is better.
+
+    npmi: mean of log(p_ij / (p_i p_j)) / -log p_ij over pairs of top words, in [-1, 1] (Bouma, 2009; Aletras and
+        Stevenson, 2013), p the share of the documents that hold the word or both words; -1 where they never meet.
+    u_mass: mean of log((D_ij + 1) / D_j), j the word of higher rank (Mimno et al., 2011), D the number of documents.
+    """
+
+    npmi: np.ndarray
+    u_mass: np.ndarray
+
+
+def coherence(top: np.ndarray, batches: Iterable[Documents], words: int) -> Coherence:
+    """Of top words (topics, n), best first, from documents seen once.
+
+    >>> found = coherence(np.array([[0, 1]]), [Documents.of([[0, 1], [0, 1], [2], [2]])], 3)
+    >>> found.npmi.tolist(), round(float(found.u_mass[0]), 3)
+    ([1.0], 0.405)
+    """
+    topics, count = top.shape
+    if count < 2:
+        raise InputError(f"coherence of {count} word a topic: it takes at least 2")
+    together = np.zeros((topics, count, count))
+    total = 0
+    for documents in batches:
+        together += _together(top, documents, words)
+        total += len(documents)
+    if total == 0:
+        raise InputError("there are no documents: coherence counts words in documents")
+    return _scores(together, total)
+
+
+def _together(top: np.ndarray, documents: Documents, words: int) -> np.ndarray:
+    """(topics, n, n): how many of the documents hold both words; on the diagonal, the one."""
+    chosen, place = np.unique(top, return_inverse=True)
+    column = np.full(words, -1)
+    column[chosen] = np.arange(len(chosen))
+    rows = np.repeat(np.arange(len(documents)), documents.lengths)
+    columns = column[documents.words]
+    holds = np.zeros((len(documents), len(chosen)), np.float32)
+    holds[rows[columns >= 0], columns[columns >= 0]] = 1
+    found = holds[:, place.reshape(top.shape)].transpose(1, 2, 0)  # topics, n, documents
+    return found @ found.transpose(0, 2, 1)
+
+
+def _scores(together: np.ndarray, total: int) -> Coherence:
+    alone = np.diagonal(together, axis1=1, axis2=2)
+    first, second = np.triu_indices(together.shape[1], 1)  # `first` is of higher rank
+    both, one, other = together[:, first, second], alone[:, first], alone[:, second]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        npmi = np.log(both * total / (one * other)) / -np.log(both / total)
+    npmi = np.where(both == 0, -1.0, np.where(both == total, 1.0, npmi))
+    u_mass = np.log((both + 1) / np.maximum(one, 1))
+    return Coherence(npmi.mean(axis=1), u_mass.mean(axis=1))

@@ -1,0 +1,147 @@
+"""LDA as a target: the topics' words in the expanded mean, the documents' topics summed out by Gibbs sampling.
+
+Topic k is phi_k = theta_k / theta_.k with theta_wk independent Gamma(alpha, 1) a priori, so that phi_k is
+Dirichlet(alpha). For S documents, of which a batch has n (paper's supplement; Patterson and Teh, 2013):
+
+    U(theta) = sum_wk [(1 - alpha) log theta_wk + theta_wk] - (S/n) sum_d log p(w_d | phi),
+    dU/dtheta_wk = (1 - alpha) / theta_wk + 1 - (S/n) [N_wk / theta_wk - N_.k / theta_.k],
+
+where N_wk is the expected number of tokens of word w in topic k (`ergodica.lda.gibbs`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from ergodica.errors import InputError
+from ergodica.lda.corpus.documents import Documents
+from ergodica.lda.gibbs import expectations
+from ergodica.targets import Box, External
+
+# The median of Gamma(1e-4, 1) is about 2^-10000, and float32 ends at 2^-149: the floor is part of the model.
+FLOOR = 1e-10
+_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class ExpandedMean:
+    """The posterior of theta, (V, K) float32 with theta >= FLOOR, given documents that come in batches.
+
+    Args:
+        words, topics: V and K.
+        size: S, the number of documents that a batch stands for.
+        alpha: of the words in a topic. gamma: of the topics in a document.
+        sweeps, burn_in, estimator, start, kernel: as in `gibbs.expectations`.
+
+    >>> model = ExpandedMean(words=3, topics=2, size=10, alpha=0.5, gamma=0.1, sweeps=20, burn_in=5)
+    >>> model.gradient(model.init(seed=0), Documents.of([[0, 2, 2], [1]]), visit=0, seed=0).shape
+    (3, 2)
+    """
+
+    words: int
+    topics: int
+    size: float
+    alpha: float
+    gamma: float
+    sweeps: int
+    burn_in: int
+    estimator: str = "rao-blackwell"
+    start: str = "uniform"
+    kernel: str = "auto"
+
+    def __post_init__(self):
+        for name in ("words", "topics"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InputError(f"{name} is {value!r}: expected a whole number of at least 1")
+        for name in ("size", "alpha", "gamma"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
+                raise InputError(f"{name} is {value!r}: expected a positive number")
+
+    def init(self, seed: int = 0) -> np.ndarray:
+        """Independent Gamma(1, 1) numbers, as in the paper."""
+        theta = np.random.default_rng(seed).standard_exponential((self.words, self.topics), np.float32)
+        return np.maximum(theta, np.float32(FLOOR))
+
+    def target(self, batches: Iterable[tuple[Documents, int]]) -> External:
+        """For `eg.Kernel` and `eg.sample`: each batch is (documents, visit number of the first)."""
+
+        def gradient(theta: np.ndarray, batch: tuple[Documents, int], seed: int) -> np.ndarray:
+            documents, visit = batch
+            return self.gradient(theta, documents, visit, seed)
+
+        return External(gradient, batches, domain=Box(FLOOR, np.inf))
+
+    def gradient(self, theta: np.ndarray, documents: Documents, visit: int, seed: int) -> np.ndarray:
+        """dU/dtheta, (V, K) float32, from a batch."""
+        theta = np.ascontiguousarray(theta, np.float32)
+        if theta.shape != (self.words, self.topics):
+            raise InputError(f"theta has shape {theta.shape}: expected (words, topics) = {(self.words, self.topics)}")
+        if len(documents) == 0:
+            raise InputError("the batch has no documents: expected at least one")
+        found = expectations(
+            phi_of(theta),
+            documents,
+            self.gamma,
+            sweeps=self.sweeps,
+            burn_in=self.burn_in,
+            seed=seed,
+            visit=visit,
+            estimator=self.estimator,
+            kernel=self.kernel,
+            want="counts",
+            start=self.start,
+        )
+        scale = self.size / len(documents)
+        out = np.empty_like(theta)
+        sums, counted = _column_sums(theta), _column_sums(found.counts)
+        _gradient(theta, sums, found.words, found.counts, counted, float(self.alpha), float(scale), out)
+        return out
+
+
+def phi_of(theta: np.ndarray) -> np.ndarray:
+    """The topics' words, theta / theta.sum(0)."""
+    out = np.empty_like(theta)
+    _divided(theta, _column_sums(theta), out)
+    return out
+
+
+@numba.njit(nogil=True, cache=True, parallel=True)
+def _column_sums(matrix):
+    # In float64: the sum of 8,000 float32 numbers one by one would be off by up to 1e-4 of itself. By blocks whose
+    # number hangs on nothing, so that it is the same for any number of threads.
+    rows, topics = matrix.shape
+    parts = np.zeros((_BLOCKS, topics))
+    for block in numba.prange(_BLOCKS):
+        part = parts[block]
+        for w in range(rows * block // _BLOCKS, rows * (block + 1) // _BLOCKS):
+            for k in range(topics):
+                part[k] += matrix[w, k]
+    sums = np.zeros(topics)
+    for block in range(_BLOCKS):
+        for k in range(topics):
+            sums[k] += parts[block, k]
+    return sums
+
+
+@numba.njit(nogil=True, cache=True, parallel=True)
+def _divided(theta, sums, out):
+    inverse = (1 / sums).astype(np.float32)
+    for w in numba.prange(theta.shape[0]):
+        for k in range(theta.shape[1]):
+            out[w, k] = theta[w, k] * inverse[k]
+
+
+@numba.njit(nogil=True, cache=True, parallel=True)
+def _gradient(theta, theta_sums, words, counts, count_sums, alpha, scale, out):
+    constant = (1 + scale * count_sums / theta_sums).astype(np.float32)
+    prior, scale32 = np.float32(1 - alpha), np.float32(scale)
+    for w in numba.prange(theta.shape[0]):
+        for k in range(theta.shape[1]):
+            out[w, k] = prior / theta[w, k] + constant[k]
+    for i in numba.prange(len(words)):
+        for k in range(theta.shape[1]):
+            out[words[i], k] -= scale32 * counts[i, k] / theta[words[i], k]

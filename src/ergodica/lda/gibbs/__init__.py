@@ -1,0 +1,11 @@
+"""Gibbs sampling of the topics of a batch, with the topics' words given: what the gradient of LDA is made of."""
+
+import os
+
+# Numba's threads are OpenMP's, and one that waits spins by default: it would hold a core that JAX, or the thread that
+# reads ahead, could use (on a busy machine ten times the processor time). Read when Numba first starts threads.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from ergodica.lda.gibbs.estimate import Expectations, expectations
+
+__all__ = ["Expectations", "expectations"]

@@ -1,0 +1,341 @@
+"""LDA as people use it: fit on a stream, look at topics, infer shares, save and load; scikit-learn's manners."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ergodica.errors import InputError
+from ergodica.lda import files
+from ergodica.lda.checkpoints import Checkpoints
+from ergodica.lda.coherence import Coherence, coherence
+from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.corpus.documents import is_csr
+from ergodica.lda.fitted import Fitted
+from ergodica.lda.folder import RunFolder
+from ergodica.lda.outcome import averaged_draws, conclude, versions
+from ergodica.lda.perplexity import Perplexity, perplexity
+from ergodica.lda.settings import Settings, settings_of
+from ergodica.lda.shares import AT_A_TIME, numbered, shares
+from ergodica.lda.stream import ENOUGH, ENOUGH_IN_SMALL_STEPS, Stream
+from ergodica.lda.topics import Topic, band_edges, top_words, topics_of
+from ergodica.lda.training import Training, begin, learn, visit_seed
+from ergodica.report import plain
+
+
+class LDA:
+    """Topics of a stream of documents, by stochastic-gradient MCMC in the expanded mean (Patterson and Teh, 2013).
+
+    Args:
+        topics: how many.
+        sampler: "sgrhmc", "sgrld", "sghmc" or "sgld".
+        preset: "tuned": low perplexity soon. "paper": the settings of Ma, Chen and Fox (2015). "posterior": steps so
+            small that gradient noise is at most a tenth of the injected noise: then a band is a posterior interval.
+        seed: same seed, same bytes.
+        vocabulary: the path of a file with one word a line, or a list of words; None: the columns of a matrix are
+            numbered, and for texts it is built from the first documents.
+        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: in place of the preset's. alpha is the prior of
+            words in a topic, gamma that of topics in a document; step_size a number, or (a, b, c) for a (1 + t/b)^-c.
+        passes: over the corpus; None: as many as it takes to see 50,000 documents, a million under "posterior".
+        held_out: documents at the stream's beginning that are kept for perplexity.
+        size: S, the documents of the whole corpus that the posterior is of; None: the number there are.
+        draws: how many to keep for bands; None: 20, or 200 under "posterior".
+        progress: show a line while learning, on a terminal.
+
+    Example:
+        >>> import ergodica as eg
+        >>> texts = ["the ship left the harbour", "bread and butter", "a ship in a harbour", "butter on bread"] * 5
+        >>> model = eg.lda.LDA(topics=2, vocabulary=["ship", "harbour", "bread", "butter"], passes=20)
+        >>> model.fit(texts).transform(["bread, butter, bread"]).shape
+        (1, 2)
+    """
+
+    def __init__(
+        self,
+        topics: int = 50,
+        sampler: str = "sgrhmc",
+        preset: str = "tuned",
+        seed: int = 0,
+        *,
+        vocabulary: Any = None,
+        batch_size: int | None = None,
+        passes: int | None = None,
+        held_out: int = 0,
+        size: float | None = None,
+        alpha: float | None = None,
+        gamma: float | None = None,
+        sweeps: int | None = None,
+        burn_in: int | None = None,
+        estimator: str | None = None,
+        step_size: float | tuple[float, float, float] | None = None,
+        draws: int | None = None,
+        progress: bool = True,
+    ):
+        # Kept as given and checked in `fit`, as scikit-learn's clone wants it; apart, as `topics` is a method too.
+        given = dict(locals())
+        self._parameters = {name: given[name] for name in PARAMETERS}
+        self._training: Training | None = None
+        self._fitted: Fitted | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the model was made with."""
+        return dict(self._parameters)
+
+    def set_params(self, **parameters: Any) -> "LDA":
+        for name in parameters:
+            if name not in PARAMETERS:
+                raise InputError(f"LDA has no parameter {name!r}: it has {', '.join(PARAMETERS)}")
+        self._parameters |= parameters
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: p.default for name, p in inspect.signature(LDA).parameters.items()}
+        changed = [f"{name}={value!r}" for name, value in self._parameters.items() if value is not defaults[name]]
+        return f"LDA({', '.join(changed)})"
+
+    def fit(self, corpus: Any, y: Any = None, *, out: str | Path | None = None, resume: bool = False) -> "LDA":
+        """Learn from whatever a `Corpus` is made from, or from a Corpus, from the beginning.
+
+        Args:
+            y: not used; scikit-learn's pipelines give it.
+            out: a folder for the run, with checkpoints every ten seconds while it goes on.
+            resume: go on with a run that was stopped, or give back one that is finished.
+        """
+        settings = settings_of(self._parameters)
+        with RunFolder(out, resume) as folder:
+            stream = self._stream(corpus, settings)
+            identity = self._identity(settings, stream)
+            if folder.path is not None and folder.is_finished(identity):
+                self._fitted, self._training = files.read(folder.path), None
+                return self
+            training = begin(settings, self._parameters, stream.vocabulary)
+            training.hold_out(stream.held_out)
+            folder.restore(training, stream, identity)
+            self._learn(settings, training, stream, identity, folder.path)
+        return self
+
+    def partial_fit(self, corpus: Any, y: Any = None) -> "LDA":
+        """Learn from some more documents, each seen once; the first call settles the vocabulary.
+
+        The posterior is that of all documents so far, unless the model was given a `size`.
+        """
+        settings = settings_of(self._parameters)
+        training = self._going_on(settings)
+        stream = self._stream(corpus, settings, training, is_part=True)
+        if training is None:
+            training = begin(settings, self._parameters, stream.vocabulary)
+        self._learn(settings, training, stream, {}, None)
+        return self
+
+    def fit_transform(self, corpus: Any, y: Any = None) -> np.ndarray:
+        """Learn, then the topic shares of the same documents; of what can be read twice."""
+        return self.fit(corpus).transform(corpus)
+
+    def transform(self, corpus: Any) -> np.ndarray:
+        """(documents, topics): topic shares, one row for each document, be it empty; rows add up to 1."""
+        rows = list(self.infer(corpus))
+        return np.concatenate(rows) if rows else np.zeros((0, self._known.mean.shape[1]))
+
+    def infer(self, corpus: Any) -> Iterator[np.ndarray]:
+        """`transform` of a stream, some documents at a time."""
+        fitted, visit = self._known, 0
+        seed = visit_seed(self._seed, "infer")
+        for documents in numbered(as_counts(corpus), fitted.vocabulary):
+            yield shares(fitted.mean, documents, fitted.gamma, seed, visit)
+            visit += len(documents)
+
+    def topics(self, count: int = 10) -> list[Topic]:
+        """The top words of every topic, with bands from the draws kept; what the bands are is `model.band`."""
+        fitted = self._known
+        return topics_of(fitted.mean, list(fitted.draws.values()), fitted.topic_shares(), fitted.vocabulary, count)
+
+    def bands(self) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high), each (topics, words): what holds 90 % of the draws of every probability."""
+        draws = np.stack(list(self._known.draws.values()) or [self._known.phi])
+        low, high = np.quantile(draws, band_edges(), axis=0)
+        return low.T, high.T
+
+    @property
+    def band(self) -> str:
+        """ "posterior interval" under the preset "posterior" where gradient noise is small, else "sampler spread"."""
+        return self._known.figures["band"]
+
+    @property
+    def noise_ratio(self) -> float:
+        """Gradient noise over injected noise, measured at the last step."""
+        return float(self._known.figures["noise_ratio"])
+
+    def perplexity(self, corpus: Any) -> Perplexity:
+        """By document completion, of documents that were not learnt from: of the last draw, and averaged over draws."""
+        fitted = self._known
+        seed = visit_seed(self._seed, "perplexity")
+        with self._corpus(corpus) as batches:
+            return perplexity(fitted.phi, averaged_draws(fitted), batches, fitted.gamma, fitted.counts, seed)
+
+    def coherence(self, corpus: Any, count: int = 10) -> Coherence:
+        """NPMI and u_mass of the top words of every topic, by the documents that hold them."""
+        fitted = self._known
+        with self._corpus(corpus) as batches:
+            return coherence(top_words(fitted.mean, count), batches, len(fitted.vocabulary))
+
+    def to_pyldavis(self, corpus: Any = None) -> dict[str, Any]:
+        """The arguments of `pyLDAvis.prepare`, as plain arrays; of the sample documents, or of those given."""
+        fitted = self._known
+        found, lengths = fitted.shares, fitted.lengths
+        if corpus is not None:
+            documents = Documents.concatenate(list(numbered(as_counts(corpus), fitted.vocabulary)))
+            found, lengths = self.transform(documents), documents.lengths
+        return {
+            "topic_term_dists": self.components_,
+            "doc_topic_dists": found,
+            "doc_lengths": lengths,
+            "vocab": list(fitted.vocabulary.words),
+            "term_frequency": fitted.counts,
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write plain files into a folder that does not exist yet; `eg.lda.LDA.load` reads them."""
+        path = Path(folder)
+        fitted = self._known
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise InputError(f"{path} exists: give a folder that does not") from None
+        files.write(path, fitted, self.topics(files.LISTED))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "LDA":
+        """A model from the folder that `save`, or `fit` with `out`, wrote."""
+        fitted = files.read(Path(folder))
+        model = cls(**fitted.parameters, vocabulary=fitted.vocabulary)
+        model._fitted = fitted
+        return model
+
+    @property
+    def components_(self) -> np.ndarray:
+        """(topics, words): the mean of the draws."""
+        return np.ascontiguousarray(self._known.mean.T)
+
+    @property
+    def n_features_in_(self) -> int:
+        return len(self._known.vocabulary)
+
+    @property
+    def vocabulary_(self) -> Vocabulary:
+        return self._known.vocabulary
+
+    @property
+    def history_(self) -> list[Any]:
+        """Perplexity while learning: documents, seconds, single, averaged."""
+        return self._known.history
+
+    @property
+    def figures_(self) -> dict[str, Any]:
+        """What run.json says: settings, versions, held-out perplexity, timings."""
+        return self._known.figures
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        return np.array([f"lda{k}" for k in range(self._known.phi.shape[1])], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        made = sys.modules["sklearn.utils"]  # scikit-learn alone asks for this, so that it is loaded
+        counts = made.InputTags(sparse=True, positive_only=True)
+        return made.Tags(
+            estimator_type=None,
+            target_tags=made.TargetTags(required=False),
+            transformer_tags=made.TransformerTags(),
+            input_tags=counts,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    @property
+    def _known(self) -> Fitted:
+        if self._fitted is None:
+            raise InputError("this model has learnt nothing yet: call fit(corpus) first, or LDA.load(folder)")
+        return self._fitted
+
+    @property
+    def _seed(self) -> int:
+        return int(self._parameters["seed"])
+
+    def _corpus(self, given: Any) -> Corpus:
+        """Documents to look at, in their order; those shorter than two words are left out."""
+        if isinstance(given, Corpus):
+            return given
+        counts, vocabulary = as_counts(given), self._known.vocabulary
+        if is_csr(counts) and counts.shape[1] != len(vocabulary):
+            raise InputError(f"the matrix has {counts.shape[1]} columns: expected {len(vocabulary)}, one for each word")
+        return Corpus(counts, vocabulary, batch_size=AT_A_TIME, shuffle_buffer=1)
+
+    def _stream(
+        self, given: Any, settings: Settings, training: Training | None = None, is_part: bool = False
+    ) -> Stream:
+        parameters = self._parameters
+        seen = 0 if training is None else training.documents
+        return Stream(
+            given if isinstance(given, Corpus) else as_counts(given),
+            parameters["vocabulary"] if training is None else self._known.vocabulary,
+            held_out=0 if is_part else parameters["held_out"],
+            batch_size=settings.batch_size,
+            passes=1 if is_part else parameters["passes"],
+            size=settings.size,
+            seed=visit_seed(self._seed, f"order {seen}") % 2**32,
+            visit=seen,
+            before=0 if training is None else training.size,
+            enough=ENOUGH if settings.noise is None else ENOUGH_IN_SMALL_STEPS,
+        )
+
+    def _identity(self, settings: Settings, stream: Stream) -> dict[str, Any]:
+        """What a run is made of, as JSON holds it."""
+        told = {name: self._parameters[name] for name in ("topics", "seed", "passes", "held_out")}
+        corpus = stream.corpus.cursor["corpus"]
+        return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
+
+    def _learn(
+        self, settings: Settings, training: Training, stream: Stream, identity: dict[str, Any], folder: Path | None
+    ) -> None:
+        try:
+            error = learn(training, stream, identity, folder, self._parameters["progress"])
+        finally:
+            stream.corpus.close()
+        stopped = None if error is None else str(error)
+        notes = {"identity": identity, "notes": stream.corpus.notes(), "stopped": stopped}
+        self._fitted = conclude(training, settings, stream.vocabulary, self._parameters, notes)
+        self._training = training
+        if folder is not None:
+            files.write(folder, self._fitted, self.topics(files.LISTED))
+            Checkpoints(folder).remove()
+        if error is not None:
+            raise error
+
+    def _going_on(self, settings: Settings) -> Training | None:
+        """What further documents are learnt by; of a model that was loaded, made again from its files."""
+        if self._training is None and self._fitted is not None:
+            fitted = self._fitted
+            training = begin(settings, self._parameters, fitted.vocabulary)
+            training.learner.restore(fitted.state)
+            training.counts, training.history = fitted.counts.copy(), list(fitted.history)
+            training.documents, training.size = int(fitted.figures["documents"]), int(fitted.figures["size"])
+            training.draws.held, training.draws.every = dict(fitted.draws), fitted.every
+            training.learner.fixed_size = fitted.figures["fixed_size"]
+            self._training = training
+        return self._training
+
+
+def as_counts(given: Any) -> Any:
+    """A matrix of counts of any kind in CSR form; all else as it is."""
+    if hasattr(given, "tocsr"):
+        return given.tocsr()
+    if isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind in "biuf":
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix(given)
+    return given
+
+
+PARAMETERS = tuple(inspect.signature(LDA).parameters)

@@ -1,0 +1,107 @@
+"""Perplexity by document completion: nine tenths of a document tell its topics, the rest is predicted.
+
+    perplexity = exp(-mean over test words of log pbar(w)),  p(w) = sum_k eta_dk phi_wk
+
+`single`: p of one draw of the topics. `averaged`: pbar is the mean of p over several draws, the posterior predictive
+(Patterson and Teh, 2013). Figures of different vocabularies cannot be compared, so the size of the vocabulary and the
+perplexity of the words' frequencies alone stand beside them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ergodica.errors import InputError
+from ergodica.lda.corpus import Documents
+from ergodica.lda.shares import SWEEPS, shares
+
+NUMBERS = 1 << 24  # of eta times phi held at a time
+
+
+class Perplexity(NamedTuple):
+    """Smaller is better; a model that gives every word the same probability has the size of the vocabulary."""
+
+    single: float
+    averaged: float
+    unigram: float
+    vocabulary: int
+    documents: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "perplexity": {"single": self.single, "averaged": self.averaged},
+            "unigram_perplexity": self.unigram,
+            "vocabulary": self.vocabulary,
+            "documents": self.documents,
+        }
+
+
+def word_probabilities(phi: np.ndarray, eta: np.ndarray, test: Documents) -> np.ndarray:
+    """p(w) of every test word in turn: sum_k eta_dk phi_wk."""
+    rows = np.repeat(np.arange(len(test)), test.lengths)
+    found = np.empty(test.tokens)
+    length = max(1, NUMBERS // phi.shape[1])
+    for first in range(0, test.tokens, length):
+        part = slice(first, first + length)
+        found[part] = np.einsum("tk,tk->t", eta[rows[part]], phi[test.words[part]])
+    return found
+
+
+def unigram_law(counts: np.ndarray) -> np.ndarray:
+    """Probabilities of words by how often each was seen, one added to all."""
+    return (counts + 1) / (counts.sum() + len(counts))
+
+
+def perplexity(
+    single: np.ndarray, draws: Sequence[np.ndarray], batches: Iterable[Documents], gamma: float, counts: np.ndarray,
+    seed: int,
+) -> Perplexity:  # fmt: skip
+    """Of documents that were not learnt from.
+
+    Args:
+        single: phi (words, topics) of one draw.
+        draws: those that are averaged.
+        batches: the documents, some at a time.
+        gamma: the documents' prior.
+        counts: how often each word was seen in learning, for the unigram figure.
+    """
+    logs, tokens, seen, law = np.zeros(3), 0, 0, unigram_law(counts)
+    for documents in batches:
+        train, test = documents.split_tenth()
+        p = [word_probabilities(phi, shares(phi, train, gamma, seed, seen), test) for phi in (single, *draws)]
+        mean = np.mean(p[1:] or p, axis=0)
+        logs += [np.log(values).sum() for values in (p[0], mean, law[test.words])]
+        tokens += test.tokens
+        seen += len(documents)
+    check_test_words(tokens, seen)
+    single_figure, averaged, unigram = np.exp(-logs / tokens).tolist()
+    return Perplexity(single_figure, averaged, unigram, len(law), seen)
+
+
+def check_test_words(tokens: int, documents: int) -> None:
+    if documents == 0:
+        raise InputError("there are no documents with two words of the vocabulary: perplexity needs some")
+    if tokens == 0:
+        raise InputError(
+            f"none of the {documents} documents has ten words of the vocabulary, and every tenth word is what is "
+            "predicted: give longer ones"
+        )
+
+
+class HeldOut:
+    """Documents looked at again and again while a model learns: p of their test words, now and in the mean so far."""
+
+    def __init__(self, documents: Documents, gamma: float, seed: int):
+        self.documents, self.gamma, self.seed = documents, gamma, seed
+        self.train, self.test = documents.split_tenth()
+        check_test_words(self.test.tokens, len(documents))
+        self.total, self.evaluations = np.zeros(self.test.tokens), 0
+
+    def evaluate(self, phi: np.ndarray, sweeps: int = SWEEPS) -> tuple[float, float]:
+        """(single, averaged); every evaluation has random numbers of its own."""
+        visit = self.evaluations * len(self.documents)
+        p = word_probabilities(phi, shares(phi, self.train, self.gamma, self.seed, visit, sweeps), self.test)
+        self.total += p
+        self.evaluations += 1
+        return float(np.exp(-np.log(p).mean())), float(np.exp(-np.log(self.total / self.evaluations).mean()))

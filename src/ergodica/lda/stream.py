@@ -1,0 +1,94 @@
+"""What a model learns from: batches of a corpus, the size S of the corpus as far as it is known, and where to end."""
+
+import math
+from typing import Any, NamedTuple
+
+from ergodica.errors import InputError
+from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.corpus.sources import sources_of
+
+# Documents: a smaller corpus is read as often as it takes to see that many.
+ENOUGH = 50_000
+ENOUGH_IN_SMALL_STEPS = 1_000_000
+
+
+class Batch(NamedTuple):
+    """Documents, the number in the stream of the first of them, and the size S that they stand for."""
+
+    documents: Documents
+    visit: int
+    size: float
+
+
+class Stream:
+    """The batches of a run.
+
+    Args:
+        given: a `Corpus`, taken as it is, or whatever one is made from.
+        size: S; None: the number of documents of the corpus. While that is not known, an estimate from the share of the
+            bytes read; where there is nothing to go by, the number of documents so far, so that at every step the
+            target is the posterior of what has been seen.
+        passes: None: as often as it takes to see `enough` documents.
+        visit, before: how many documents were seen before this stream, with repeats and without.
+
+    All it says hangs on the cursor of the corpus alone, so that a run that is resumed sees the same.
+    """
+
+    def __init__(
+        self, given: Any, vocabulary: Any, *, held_out: int, batch_size: int, passes: int | None, size: float | None,
+        seed: int, visit: int = 0, before: float = 0, enough: int = ENOUGH,
+    ):  # fmt: skip
+        self._size, self._enough, self._passes = size, enough, passes
+        self._visit, self._before = visit, before
+        self._is_ours = not isinstance(given, Corpus)
+        self.corpus = given
+        if not isinstance(given, Corpus):
+            if passes is None:
+                can_repeat = all(source.can_repeat for source in sources_of(given))
+                self._passes = None if can_repeat else 1
+            self.corpus = Corpus(
+                given, vocabulary, held_out=held_out, batch_size=batch_size, seed=seed, passes=self._passes
+            )
+        elif vocabulary is not None and Vocabulary.given(vocabulary).words != given.vocabulary.words:
+            raise InputError("the corpus has another vocabulary than the model: leave one of them out")
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.corpus.vocabulary
+
+    @property
+    def held_out(self) -> Documents:
+        return self.corpus.held_out
+
+    def next(self) -> Batch | None:
+        """The next batch; None after the last."""
+        visit = self.corpus.given
+        stop = self._stop()
+        if stop is not None and visit >= stop:
+            return None
+        try:
+            documents = self.corpus.next()
+        except StopIteration:
+            return None
+        stop = self._stop()
+        if stop is not None and visit + len(documents) > stop:
+            documents = documents.take(range(stop - visit))
+        here = self.corpus.expected_size or self.corpus.given
+        return Batch(documents, self._visit + visit, self._size or self._before + here)
+
+    def _stop(self) -> int | None:
+        """The number of documents after which to end, where the corpus itself would not and its size is known."""
+        size = self.corpus.size
+        if not self._is_ours or self._passes is not None or size is None:
+            return None
+        return size * max(1, math.ceil(self._enough / size))
+
+    def expected_total(self) -> int | None:
+        """The documents of all passes, as far as can be told."""
+        if not self._is_ours:
+            share = self.corpus.progress
+            return round(self.corpus.given / share) if share else None
+        size = self.corpus.expected_size
+        if size is None:
+            return None
+        return size * (self._passes or max(1, math.ceil(self._enough / size)))

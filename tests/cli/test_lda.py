@@ -1,0 +1,149 @@
+"""`ergodica lda`: fit, topics, infer, perplexity, report; and one clear line for every mistake."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from ergodica.cli import commands, main
+from ergodica.lda import demo
+from ergodica.lda.training import Learner
+
+WORDS = demo.vocabulary().words
+FIT = ["--topics", "3", "--batch-size", "20", "--passes", "2", "--held-out", "40", "--sampler", "sgrld"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A corpus of JSON lines, its vocabulary, a document, and the folder of a run on them."""
+    folder = tmp_path_factory.mktemp("lda")
+    documents = demo.documents(160)
+    lines = [json.dumps({"text": " ".join(WORDS[number] for number in document)}) for document in documents]
+    (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    (folder / "new.txt").write_text("The ship left the harbour; the captain raised the anchor.")
+    result = call(
+        "fit", str(folder / "corpus.jsonl"), "--vocab", str(folder / "vocab.txt"), "--out", str(folder / "run"), *FIT
+    )
+    assert result.exit_code == 0, result.output
+    (folder / "said.txt").write_text(result.stdout)
+    return folder
+
+
+def call(*arguments):
+    result = CliRunner().invoke(commands, ["lda", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def complaint(capsys, monkeypatch, *arguments):
+    """What the entry point says on stderr: one line, exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["ergodica", "lda", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().err
+    assert end.value.code == 2, said
+    assert said.startswith("ergodica: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_fit_says_what_was_learnt(files):
+    lines = (files / "said.txt").read_text().splitlines()
+    assert len(lines) == 3 + 3
+    assert lines[3].startswith("240 documents in ")
+    assert "perplexity of 40 held-out documents" in lines[4]
+    assert "vocabulary of 300" in lines[4]
+    assert "lda report" in lines[5]
+
+
+def test_fit_json_and_resume(files, tmp_path):
+    given = [str(files / "corpus.jsonl"), "--vocab", str(files / "vocab.txt"), *FIT, "--json"]
+    first = call("fit", *given, "--out", str(tmp_path / "run"))
+    outcome = json.loads(first.stdout)
+    assert set(outcome) >= {"perplexity", "unigram_perplexity", "vocabulary", "documents", "seconds"}
+    assert set(outcome["perplexity"]) == {"single", "averaged"}
+    assert (outcome["vocabulary"], outcome["documents"], outcome["documents_seen"]) == (300, 40, 240)
+    again = call("fit", *given, "--out", str(tmp_path / "run"), "--resume")
+    assert json.loads(again.stdout) == outcome
+    for name in ("topics.csv", "theta.npz", "draws.npz"):
+        assert (tmp_path / "run" / name).read_bytes() == (files / "run" / name).read_bytes()
+
+
+def test_ctrl_c_is_said_and_gone_on_with(files, tmp_path, monkeypatch):
+    step = Learner.step
+
+    def pressed(self, batch):
+        if self.steps == 4:
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGINT)
+        step(self, batch)
+
+    given = [str(files / "corpus.jsonl"), "--vocab", str(files / "vocab.txt"), *FIT, "--out", str(tmp_path / "run")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "step", pressed)
+        stopped = call("fit", *given)
+    assert stopped.exit_code == 130
+    assert "the batch is finished and saved" in stopped.stderr
+    assert call("fit", *given, "--resume").exit_code == 0
+    assert (tmp_path / "run/theta.npz").read_bytes() == (files / "run/theta.npz").read_bytes()
+
+
+def test_topics(files):
+    said = call("topics", str(files / "run"), "--words", "4").stdout
+    assert said.count("topic ") == 3
+    assert "sampler spread" in said
+    assert "times the injected noise" in said
+    told = json.loads(call("topics", str(files / "run"), "--words", "4", "--json").stdout)
+    assert told["band"] == "sampler spread"
+    assert [len(topic["words"]) for topic in told["topics"]] == [4] * 3
+    assert set(told["topics"][0]["words"][0]) == {"word", "probability", "low", "high"}
+
+
+def test_infer(files):
+    lines = call("infer", str(files / "run"), str(files / "new.txt"), str(files / "corpus.jsonl")).stdout.splitlines()
+    assert len(lines) == 161
+    assert "topic" in lines[0]
+    told = call("infer", str(files / "run"), str(files / "new.txt"), "--json").stdout
+    shares = json.loads(told)["shares"]
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+
+
+def test_perplexity(files):
+    told = json.loads(call("perplexity", str(files / "run"), str(files / "corpus.jsonl"), "--json").stdout)
+    assert set(told) == {"perplexity", "unigram_perplexity", "vocabulary", "documents"}
+    assert told["documents"] == 160
+    assert told["perplexity"]["single"] < told["unigram_perplexity"]
+    assert "perplexity of 160" in call("perplexity", str(files / "run"), str(files / "corpus.jsonl")).stdout
+
+
+def test_report(files, tmp_path):
+    said = call("report", str(files / "run"), "--out", str(tmp_path / "page.html")).stdout.strip()
+    assert said == str(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().lstrip().startswith("<!")
+
+
+def test_mistakes_are_one_line(files, tmp_path, capsys, monkeypatch):
+    corpus, run = files / "corpus.jsonl", files / "run"
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "twice.txt").write_text("ship\nsail\nship\n")
+    out = ("--out", tmp_path / "new")
+    monkeypatch.chdir(tmp_path)
+    assert "holds a run" in complaint(capsys, monkeypatch, "fit", corpus, "--out", run)
+    assert "no file or folder" in complaint(capsys, monkeypatch, "fit", "nowhere.xml", *out)
+    assert "two words of the vocabulary" in complaint(
+        capsys, monkeypatch, "fit", "empty.txt", "--vocab", files / "vocab.txt", *out
+    )
+    assert "'ship' twice" in complaint(capsys, monkeypatch, "fit", corpus, "--vocab", "twice.txt", *out)
+    assert "held_out is 1000" in complaint(capsys, monkeypatch, "fit", corpus, *out)
+    assert "sampler is 'nuts'" in complaint(capsys, monkeypatch, "fit", corpus, "--sampler", "nuts", *out)
+    assert "preset is 'best'" in complaint(capsys, monkeypatch, "fit", corpus, "--preset", "best", *out)
+    assert "vocabulary of its own" in complaint(capsys, monkeypatch, "fit", "demo", "--vocab", "twice.txt", *out)
+    assert "no run.json" in complaint(capsys, monkeypatch, "topics", tmp_path)
+    assert "no file or folder" in complaint(capsys, monkeypatch, "infer", run, "nowhere.txt")
+    assert "two words of the vocabulary" in complaint(capsys, monkeypatch, "perplexity", run, "empty.txt")
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,31 @@
+"""A small run: same shapes everywhere, so that its step is compiled once; and what must be the same in two."""
+
+import csv
+from pathlib import Path
+
+from ergodica.lda import LDA, checkpoints, demo, training
+
+DOCUMENTS = demo.documents(160)
+FILES = ("theta.npz", "draws.npz", "shares.npz", "topics.csv", "vocabulary.txt", "samples.json")
+
+
+def model(**changes):
+    given = {"batch_size": 20, "passes": 3, "held_out": 40, "sweeps": 6, "burn_in": 2, "draws": 3, "progress": False}
+    return LDA(3, "sgrhmc", seed=4, **({"vocabulary": demo.vocabulary()} | given | changes))
+
+
+def look_often():
+    """At the held-out documents, and write a checkpoint after every batch."""
+    training.FIRST_LOOK, training.APART, checkpoints.EVERY = 40, 1, 0.0
+
+
+def assert_same_bytes(one: Path, other: Path):
+    for name in FILES:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert _history(one) == _history(other)
+    assert len(_history(one)) > 2
+
+
+def _history(folder):
+    with open(folder / "history.csv", newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]

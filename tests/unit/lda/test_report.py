@@ -1,0 +1,348 @@
+"""The page of a run: what it shows, that it is harmless and small, and what is said of a damaged folder."""
+
+import base64
+import hashlib
+import itertools
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from ergodica.errors import InputError
+from ergodica.lda.report import layout, write_report
+from ergodica.lda.report.content import gather
+from ergodica.lda.report.curve import curve_svg
+from ergodica.lda.report.folder import read_run
+from ergodica.lda.report.page import NARROW_MAP, WIDE_MAP
+from ergodica.lda.report.text import clipped, duration, percent
+from ergodica.lda.report.topic_map import _across, _spots
+from tests.unit.lda.report_runs import WORDS, write_run
+
+HOSTILE = (
+    "</script><script>alert(1)</script>", '"onmouseover="alert(1)', "'><img/src=x>", "\u202eevil",
+    "\u05e9\u05dc\u05d5\u05dd", "</style>", "<!--", "&amp;", "https://example.org", "\u2069\u202eout",
+)  # fmt: skip
+VOID = {"meta", "input", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, the text of the page, and whether every element is closed."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], []
+        self.source = path.read_text("utf-8")
+        self.feed(self.source)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        assert len(dict(attrs)) == len(attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.text.append(data)
+
+    def said(self):
+        return " ".join(" ".join(self.text).split())
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return Page(write_report(run))
+
+
+def test_the_same_folder_gives_the_same_bytes_wherever_they_go(run, page, tmp_path):
+    out = tmp_path / "elsewhere.html"
+    assert write_report(str(run), out) == out
+    assert out.read_bytes() == (run / "report.html").read_bytes() == page.source.encode()
+
+
+def test_what_a_person_wants_first_comes_first(page):
+    said = page.said()
+    parts = ["8 topics from 16,000 documents", "80 words", "sgrhmc", "preset tuned", "10 s", "2,062", "1,975", "4,331"]
+    places = [said.index(part) for part in [*parts, "Map of topics", "unigram: every".capitalize(), "Sample documents"]]
+    assert places == sorted(places)
+    assert [attrs["id"] for attrs in page.all("section")] == ["topics", "map", "perplexity", "documents", "settings"]
+    assert "settings.step.b 100" in said
+    assert "versions.numpy 2.0" in said
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, "sampler spread (gradient noise exceeds injected noise 3,513 times)"),
+        ({"noise_ratio": 0.4}, "sampler spread (gradient noise is 0.4 of the injected noise)"),
+        ({"noise_ratio": "nan"}, "sampler spread (not a posterior interval)"),
+        ({"noise_ratio": 0.05, "band": "posterior interval"}, "5 to 95 % over 20 draws, posterior interval."),
+    ],
+)
+def test_bands_are_called_what_they_are(tmp_path, facts, expected):
+    said = Page(write_report(write_run(tmp_path, **facts))).said()
+    assert expected in said
+    assert said.count("posterior interval") == expected.count("posterior interval")
+
+
+def test_topics_come_by_share_with_their_words_and_bands(run, page):
+    content = gather(read_run(run))
+    phi = np.load(run / "draws.npz")["phi"].astype(float)
+    kept = np.load(run / "shares.npz")
+    shares = kept["lengths"] @ kept["shares"] / (kept["lengths"] @ kept["shares"]).sum()
+    assert [topic.number for topic in content.topics] == np.argsort(-shares).tolist()
+    cards = [attrs for attrs in page.all("article") if attrs["class"] == "topic"]
+    assert [int(card["data-topic"]) for card in cards] == np.argsort(-shares).tolist()
+    for topic in content.topics:
+        assert topic.share == pytest.approx(shares[topic.number], rel=1e-5)
+        order = np.argsort(-phi[:, :, topic.number].mean(axis=0))[:10]
+        assert [word.text for word in topic.words[:10]] == [WORDS[i] for i in order]
+        low, high = np.quantile(phi[:, order, topic.number], [0.05, 0.95], axis=0)
+        np.testing.assert_allclose(
+            [[word.low, word.high] for word in topic.words[:10]], np.stack([low, high], axis=1), rtol=1e-5
+        )
+
+
+def test_the_page_asks_nothing_of_the_network(page):
+    for name, attrs in page.elements:
+        assert not {"src", "srcset", "action", "style", "xlink:href"} & set(attrs), name
+        assert not any(attribute.startswith("on") for attribute in attrs), name
+        assert attrs.get("href", "#").startswith("#")
+    assert not re.search(r"https?:|//\w+\.|@import|url\(", page.source)
+    assert not {"link", "img", "iframe", "object", "base", "form"} & {name for name, _ in page.elements}
+
+
+def test_the_policy_lets_only_its_own_style_and_script_run(page):
+    policy = next(
+        attrs["content"] for attrs in page.all("meta") if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    for name, tag in (("page.css", "style"), ("page.js", "script")):
+        text = files("ergodica.lda.report").joinpath(name).read_text("utf-8")
+        assert f"<{tag}>{text}</{tag}>" in page.source
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_the_script_builds_no_html_and_its_brackets_close():
+    script = files("ergodica.lda.report").joinpath("page.js").read_text("utf-8")
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|fetch|XMLHttp|import", script
+    )
+    bare = re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*', "", script)
+    for left, right in ("()", "[]", "{}"):
+        assert bare.count(left) == bare.count(right)
+
+
+def test_hostile_words_and_texts_are_harmless(tmp_path, page):
+    words = (*HOSTILE, *WORDS[10:])
+    run = write_run(tmp_path, vocabulary=words, sampler="<b>", preset="\u202ex", settings={"</table>": "<i>\ud800"})
+    hostile = Page(write_report(run))
+    assert [len(hostile.all(tag)) for tag in ("script", "style", "img")] == [1, 1, 0]
+    known = {(name, attribute) for name, attrs in page.elements for attribute in attrs}
+    assert {(name, attribute) for name, attrs in hostile.elements for attribute in attrs} <= known
+    assert {name for name, _ in hostile.elements} == {name for name, _ in page.elements}
+    assert not set("\u202e\u202b\u2067\ud800") & set(hostile.source)
+    assert hostile.source.count("\u2068") == hostile.source.count("\u2069")
+    for word in ("</style>", "<!--", "&amp;", "\u05e9\u05dc\u05d5\u05dd", '"onmouseover="alert(1)'):
+        assert word in hostile.text
+
+
+def test_a_thousand_topics_stay_under_five_megabytes_and_the_caps_are_said(tmp_path):
+    words = [f"{i}" + "\"'&<>" * 10 for i in range(1200)]
+    path = write_report(write_run(tmp_path, topics=1200, vocabulary=words, draws=2, documents=30))
+    assert path.stat().st_size < 5_000_000
+    said = Page(path).said()
+    assert "The first 1,000 of 1,200 are listed" in said
+    assert "The 100 largest topics" in said
+    assert "The first 12 of 30 that the run kept" in said
+
+
+def test_many_words_make_no_larger_page(tmp_path):
+    words = [f"word{i}" for i in range(100_000)]
+    assert write_report(write_run(tmp_path, topics=3, vocabulary=words, draws=2)).stat().st_size < 100_000
+
+
+def test_a_run_without_draws_shares_or_held_out_documents_has_a_page_that_says_so(tmp_path):
+    run = write_run(tmp_path, topics=1, draws=0, documents=0, held_out=None)
+    (run / "history.csv").write_text("documents,seconds,single,averaged\n")
+    (run / "shares.npz").unlink()
+    said = Page(write_report(run)).said()
+    for part in ("Too few draws", "no perplexity", "no shares are known", "not measured while", "The run kept none"):
+        assert part in said
+
+
+@pytest.mark.parametrize("name", ["run.json", "draws.npz", "vocabulary.txt", "history.csv", "samples.json"])
+@pytest.mark.parametrize("damage", ["missing", "bytes", "empty", "cut"])
+def test_a_damaged_file_is_named_in_one_line(tmp_path, name, damage):
+    run = write_run(tmp_path)
+    file = run / name
+    whole = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes({"bytes": b"\xff\xfe\x00", "empty": b"", "cut": whole[: len(whole) // 3]}[damage])
+    if (name, damage) == ("history.csv", "cut"):
+        assert write_report(run).exists()  # a shorter history is a history
+        return
+    with pytest.raises(InputError, match=re.escape(name)) as caught:
+        write_report(run)
+    assert "\n" not in str(caught.value)
+
+
+WRONG = {
+    "run.json": [
+        "[]", '{"format": 2}', '{"format": 1, "topics": true, "words": 80}', '{"format": 1, "topics": 8, "words": 79}',
+        '{"format": 1, "topics": 8, "words": 80, "held_out": 3}',
+        '{"format": 1, "topics": 8, "words": 80, "noise_ratio": "much"}',
+    ],
+    "samples.json": ["{}", "[3]", '[{"text": "a", "shares": [1, 2]}]', f'[{{"text": 3, "shares": {[0.125] * 8}}}]',
+                     f'[{{"text": "a", "shares": {[0] * 8}}}]'],
+    "history.csv": ["documents,single\n1,2\n", "documents,single,averaged\n1,two,3\n"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
+def test_what_cannot_be_is_refused(tmp_path, name, text):
+    run = write_run(tmp_path)
+    (run / name).write_text(text)
+    with pytest.raises(InputError, match=r"run\.json" if name == "run.json" else re.escape(name)):
+        write_report(run)
+
+
+@pytest.mark.parametrize(
+    "phi", [np.zeros((2, 8, 80)), np.full((2, 80, 8), np.nan), -np.ones((2, 80, 8)), np.zeros((2, 80, 8), "U1")]
+)
+def test_draws_that_cannot_be_are_refused(tmp_path, phi):
+    run = write_run(tmp_path)
+    np.savez(run / "draws.npz", phi=phi)
+    with pytest.raises(InputError, match=r"draws\.npz"):
+        write_report(run)
+
+
+def test_neither_a_file_for_a_folder_nor_a_folder_for_a_file(run, tmp_path):
+    with pytest.raises(InputError, match="not a folder"):
+        write_report(run / "run.json")
+    with pytest.raises(InputError, match="could not be written"):
+        write_report(run, tmp_path)
+
+
+def test_distances_are_jensen_shannon():
+    phi = np.random.default_rng(1).dirichlet(np.full(30, 0.2), size=4).T
+    phi = np.column_stack([phi, np.eye(30)[:, :2]])
+
+    def divergence(p, q):
+        return sum(a * np.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
+
+    found = layout.distances(phi)
+    for i, j in itertools.product(range(6), repeat=2):
+        mean = (phi[:, i] + phi[:, j]) / 2
+        expected = np.sqrt(max(0.0, (divergence(phi[:, i], mean) + divergence(phi[:, j], mean)) / 2))
+        assert found[i, j] == pytest.approx(expected, abs=1e-7)
+    assert found[4, 5] == pytest.approx(np.sqrt(np.log(2)))
+
+
+def test_merging_rare_words_makes_no_distance_larger(monkeypatch):
+    phi = np.random.default_rng(2).dirichlet(np.full(200, 0.05), size=5).T
+    exact = layout.distances(phi)
+    monkeypatch.setattr(layout, "LOGARITHMS", 25 * 40)
+    merged = layout.distances(phi)
+    assert (merged <= exact + 1e-12).all()
+    assert merged[0, 1] > 0.5 * exact[0, 1]
+
+
+def test_classical_scaling_gives_points_of_a_plane_back():
+    points = np.random.default_rng(3).normal(size=(9, 2))
+    distance = np.linalg.norm(points[:, None] - points, axis=2)
+    found = layout.scaled(distance)
+    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=2), distance, atol=1e-10)
+
+
+@pytest.mark.parametrize("topics", [1, 2, 8, 50])
+@pytest.mark.parametrize("size", [WIDE_MAP, NARROW_MAP])
+def test_no_label_of_the_map_is_hidden(tmp_path, topics, size):
+    content = gather(read_run(write_run(tmp_path, topics=topics, draws=2)))
+    spots = _spots(content.topics, layout.scaled(layout.distances(content.mapped)), *size)
+    boxes = [_label(spot) for spot in spots if spot.is_labelled]
+    assert len(boxes) >= min(topics, 20)
+    for (a, b, c, d), (e, f, g, h) in itertools.combinations(boxes, 2):
+        assert c <= e or g <= a or d <= f or h <= b
+    assert all(min(a, b) >= 0 and c <= size[0] and d <= size[1] for a, b, c, d in boxes)
+
+
+def _label(spot):
+    half, height = _across(spot.lines) / 2, 12.5 * len(spot.lines)
+    top = spot.y - height / 2 if spot.is_inside else spot.y + spot.radius
+    return spot.x - half, top, spot.x + half, top + height
+
+
+def test_the_curve_has_axes_names_and_every_look(run, page):
+    svg = curve_svg(gather(read_run(run)), (800, 300), "wide")
+    for part in ("documents read", "perplexity per word", ">15,000<", ">4,000<", ">single<", ">averaged<", ">unigram<"):
+        assert part in svg
+    assert svg.count("<circle") == 10
+    heights = [float(y) for y in re.findall(r'class="name \w+" x="\S+" y="(\S+)"', svg)]
+    assert np.diff(heights).min() >= 13.9
+
+
+def test_the_curve_of_a_wide_range_is_logarithmic_and_a_long_one_thinned(tmp_path):
+    run = write_run(tmp_path)
+    rows = [f"{d},1,{1000 + 1e8 / d},nan" for d in range(1000, 100_000, 10)]
+    (run / "history.csv").write_text("documents,seconds,single,averaged\n" + "\n".join(rows))
+    svg = curve_svg(gather(read_run(run)), (800, 300), "wide")
+    assert ">50,000<" in svg
+    assert 'class="averaged"' not in svg
+    assert len(re.search(r'points="([^"]*)"', svg)[1].split()) == 400
+    assert "400 of 9,900 evaluations are drawn." in Page(write_report(run)).said()
+
+
+def test_text_is_cut_and_numbers_are_short():
+    assert clipped("a \n b\x00", 10) == "a b\ufffd"
+    assert clipped("x" * 50, 10) == "x" * 9 + "…"
+    assert [percent(x) for x in (0.4567, 0.0123, 0.00123, 1e-6, 0)] == ["46 %", "1.2 %", "0.12 %", "< 0.01 %", "0.00 %"]
+    assert [duration(s) for s in (1.234, 245, 8000)] == ["1.23 s", "4 min 5 s", "2 h 13 min"]
+
+
+def _luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    dark, light = sorted([_luminance(one), _luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_text_can_be_read_in_light_and_dark():
+    style = files("ergodica.lda.report").joinpath("page.css").read_text("utf-8")
+    schemes = [
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
+    ]
+    assert len(schemes) == 2
+    for scheme in schemes:
+        for text, ground in itertools.product(("ink", "soft", "link"), ("paper", "raised")):
+            assert contrast(scheme[text], scheme[ground]) >= 4.5, (text, ground)
+        for text, ground in (("single", "paper"), ("averaged", "paper"), ("ink", "bar"), ("ink", "chosen-fill")):
+            assert contrast(scheme[text], scheme[ground]) >= 4.5, (text, ground)
+    fills = re.findall(r"\.c\d rect \{ fill: (#\w{6})", style)
+    assert len(fills) == 6
+    assert all(contrast("#111111", fill) >= 4.5 for fill in fills)

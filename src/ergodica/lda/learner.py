@@ -1,9 +1,6 @@
 """One step of a model: two compiled halves of the general kernel, and the Gibbs expectations between them."""
 
-import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -12,14 +9,14 @@ import numpy as np
 
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.chunk import all_finite
-from ergodica.driver.keys import Purpose, seed_words, step_keys
+from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.schedules import StepSizes
 from ergodica.errors import NonFiniteError
-from ergodica.integrators import Kernel, Setting, State
+from ergodica.integrators import Kernel, State
 from ergodica.lda.expanded_mean import ExpandedMean, phi_of
-from ergodica.lda.samplers import SAMPLERS
+from ergodica.lda.samplers import SAMPLERS, draws_of
 from ergodica.lda.stream import Batch
-from ergodica.phase import Evaluation, Phase
+from ergodica.phase import Evaluation
 
 STEPS = 2**31 - 1  # that a schedule may be asked for
 
@@ -36,7 +33,6 @@ class Learner:
         self.state: State = kernel.init(jnp.asarray(model.init(seed), jnp.float32), key)
         self._kernel = eqx.tree_at(lambda k: k.target, kernel, _Place(kernel.target.domain))
         self.fixed_size: float | None = None  # of all steps from now on, in the place of the schedule
-        self._ahead: tuple[int, Future] | None = None  # the random numbers of a step to come
 
     @property
     def steps(self) -> int:
@@ -59,12 +55,9 @@ class Learner:
         """Learn from a batch; NonFiniteError leaves the state as it was."""
         number = self.steps
         size = jnp.asarray(self.step_size(number), jnp.float32)
-        draws = self._draws(number)
+        draws = draws_of(self._kernel.recipe, self.seed, number, (self.model.words, self.model.topics))
         probed, is_fine = _probe(self._kernel, self.state, draws, size)
         theta = np.asarray(probed.phase.position)
-        # While the Gibbs kernel runs, whose threads do not all end at once. In a thread: on the CPU, JAX waits for a
-        # result before it gives it back.
-        self._ahead = (number + 1, _thread(os.getpid()).submit(self._drawn, number + 1))
         if bool(is_fine):
             model = replace(self.model, size=batch.size)
             gradient = model.gradient(theta, batch.documents, batch.visit, self.seed)
@@ -77,14 +70,6 @@ class Learner:
             "what was learnt before is kept"
         )
 
-    def _draws(self, number: int) -> Any:
-        if self._ahead is not None and self._ahead[0] == number:
-            return self._ahead[1].result()
-        return self._drawn(number)
-
-    def _drawn(self, number: int) -> Any:
-        return _draw(self._kernel, self.state.phase, seed_words(self.seed), jnp.asarray([number], jnp.int32))
-
     def saved(self) -> dict[str, np.ndarray]:
         """All that is needed to go on."""
         slots = {name: np.asarray(value) for name, value in self.state.phase._asdict().items()}
@@ -93,26 +78,12 @@ class Learner:
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         phase = self.state.phase._replace(**{name: jnp.asarray(saved[name]) for name in self.state.phase._fields})
         self.state = self.state._replace(phase=phase, steps=jnp.asarray(saved["steps"], jnp.int32))
-        self._ahead = None
-
-
-@lru_cache(maxsize=1)
-def _thread(process: int) -> ThreadPoolExecutor:
-    """One for a process: a fork leaves threads behind."""
-    return ThreadPoolExecutor(max_workers=1)
 
 
 class _Place(eqx.Module):
     """All that a compiled half needs to know of the target."""
 
     domain: Any
-
-
-@sound_filter_jit
-def _draw(kernel: Kernel, phase: Phase, seed: Any, step: Any) -> Any:
-    key = step_keys(seed, 0, step, Purpose.STEP)[0]
-    one = jnp.ones((), jnp.float32)
-    return kernel.integrator.draw(kernel.recipe, phase, key, Setting(one, one, kernel.target.domain, step[0]))
 
 
 @sound_filter_jit

@@ -8,28 +8,18 @@ import numpy as np
 from ergodica.driver.schedules import polynomial
 from ergodica.errors import InputError
 from ergodica.lda.gibbs.estimate import ESTIMATORS
-from ergodica.lda.samplers import PRESETS, SAMPLERS
+from ergodica.lda.samplers import PRESETS, SAMPLERS, Preset
 
 DRAWS, POSTERIOR_DRAWS = 20, 200
 OWN = ("alpha", "gamma", "size", "batch_size", "sweeps", "burn_in", "estimator", "step_size", "draws")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The numbers of a run, as in `samplers.Preset`; `draws`: how many to keep."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(Preset):
+    """The numbers of a run: a preset's or a person's own. `draws`: how many to keep."""
 
     sampler: str
     preset: str
-    alpha: float
-    gamma: float
-    size: float | None
-    batch_size: int
-    sweeps: int
-    burn_in: int
-    estimator: str
-    start: str
-    step_size: float | tuple[float, float, float]
-    noise: float | None
     draws: int
 
     def schedule(self) -> Any:

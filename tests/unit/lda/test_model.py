@@ -1,6 +1,5 @@
 """The class LDA: scikit-learn's manners on counts, learning in parts, and one clear line for every mistake."""
 
-import importlib.util
 
 import numpy as np
 import pytest
@@ -53,7 +52,6 @@ def test_a_matrix_of_counts(fitted):
         learning.perplexity(COUNTS[:, :200])
 
 
-@pytest.mark.skipif(importlib.util.find_spec("sklearn") is None, reason="scikit-learn is an extra")
 def test_in_scikit_learn():
     from sklearn.base import clone
     from sklearn.feature_extraction.text import CountVectorizer

@@ -1,6 +1,5 @@
 """The class LDA: scikit-learn's manners on counts, learning in parts, and one clear line for every mistake."""
 
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix

@@ -19,12 +19,13 @@ from ergodica.phase import Phase, Point
 
 LONGEST = 4_000  # of one or two chains; what a chunk costs beside its steps is a tenth at a thousand
 SHORT = 2_000  # of many chains, where a chunk of all of them takes two seconds
+SHARED = 1_000  # of chains on the same batches, whose random numbers of a chunk should stay in the cache
 NUMBERS = 2**22  # of random numbers and draws held at a time, in the size of the position
 
 
-def chunk_length(position: PyTree, chains: int) -> int:
+def chunk_length(position: PyTree, chains: int, is_shared: bool = False) -> int:
     """One for a run, at least 2: XLA would round a loop of one step differently."""
-    longest = max(SHORT, 2 * LONGEST // max(2, chains))
+    longest = SHARED if is_shared else max(SHORT, 2 * LONGEST // max(2, chains))
     return int(max(2, min(longest, NUMBERS // max(1, tree.size(position)))))
 
 

@@ -92,7 +92,7 @@ def parts_of(request: Request, is_resumed: bool) -> Parts:
     shape = _shape(request, states[0].phase.position)
     is_paired = request.batch_size is not None and kernel.recipe.reads_potential(states[0].phase)
     request.check_batches(kernel, is_paired)
-    length = chunk_length(states[0].phase.position, len(states))
+    length = chunk_length(states[0].phase.position, len(states), request.share_batches)
     # asked for before the search for a mode, which may take a while
     store = in_memory(shape, kept.draws) if request.out is None else None
     common: dict[str, Any] = {

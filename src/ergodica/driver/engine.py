@@ -122,14 +122,15 @@ class Engine:
         return self._trimmed(visit, first, count)
 
     def _advance_group(self, group: np.ndarray, first: int, count: int, handed: PyTree) -> list[Visit | None]:
-        chains = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(self.chains[i] for i in group))
+        # stacked and taken apart by NumPy: JAX takes as long as hundreds of steps over that many small arrays
+        chains = jax.tree.map(lambda *leaves: np.stack(leaves), *(self.chains[i] for i in group))
         was_alive = [self.is_alive(i) for i in group]
         span = self._span(group, first, count, handed)
-        chains, visit = run_chunk(self.kernel, self.batches, self.keep, chains, span)
+        chains, visit = jax.tree.map(np.asarray, run_chunk(self.kernel, self.batches, self.keep, chains, span))
         visits: list[Visit | None] = []
         for place, i in enumerate(group):
             self.chains[i] = jax.tree.map(lambda leaf, p=place: leaf[p], chains)
-            one = jax.tree.map(lambda leaf, p=place: np.asarray(leaf)[:, p], visit)
+            one = jax.tree.map(lambda leaf, p=place: leaf[:, p], visit)
             visits.append(self._trimmed(one, first, count) if was_alive[place] else None)
         return visits
 

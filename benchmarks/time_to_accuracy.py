@@ -173,7 +173,10 @@ def theirs(case: Problem, name: str, step_size: float) -> Sampler:
 
 
 def nuts(case: Problem, spread: float, limit: float) -> Timing:
-    """NumPyro's NUTS in a process of its own, which can be stopped in the middle of its warm-up."""
+    """NumPyro's NUTS in a process of its own, which can be stopped in the middle of its warm-up.
+
+    Where it is stopped, all that is known is that it was not accurate from any time on of which it saw STAYS times.
+    """
     with tempfile.TemporaryDirectory() as folder:
         known = Path(folder) / "known.npz"
         np.savez(known, mode=case.mode, mean=case.mean, deviation=case.deviation)
@@ -181,20 +184,23 @@ def nuts(case: Problem, spread: float, limit: float) -> Timing:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         child.stdout.readline()  # its data are there
-        begin = time.perf_counter()
         try:
-            child.communicate(timeout=limit)
+            told, _ = child.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             child.kill()
-            child.wait()
-            return Timing(limit, False, 0.0)
+            told, _ = child.communicate()
+            warm = float(told.split()[0]) if told else limit
+            return Timing(warm + (limit - warm) / STAYS, False, 0.0)
         if child.returncode:
             raise SystemExit("the process that runs NUTS failed")
-        return Timing(time.perf_counter() - begin, True, 0.0)
+        return Timing(float(told.split()[1]), True, 0.0)
 
 
 def run_nuts(known: Path, rows: int, spread: float) -> None:
-    """On all data from the mode, one chain, a dense mass, in pieces until accurate; ends when it is."""
+    """On all data from the mode, one chain, a dense mass, in pieces until accurate.
+
+    Prints a line when its data are there, the seconds of its warm-up, and those until it was accurate.
+    """
     from numpyro.infer import MCMC, NUTS
 
     found = np.load(known)
@@ -207,16 +213,22 @@ def run_nuts(known: Path, rows: int, spread: float) -> None:
         progress_bar=False,
     )  # fmt: skip
     print("ready", flush=True)
+    begin = time.perf_counter()
     sampler.warmup(jax.random.key(0), init_params=jnp.asarray(case.mode))
+    warm = time.perf_counter()
+    print(warm - begin, flush=True)
     draws: list[np.ndarray] = []
-    while not draws or accurate_from(np.concatenate(draws), case) is None:
+    share = None
+    while share is None:
         sampler.run(sampler.post_warmup_state.rng_key)
         draws.append(np.asarray(sampler.get_samples()))
         sampler.post_warmup_state = sampler.last_state
+        share = accurate_from(np.concatenate(draws), case)
+    print(warm - begin + share * (time.perf_counter() - warm), flush=True)
 
 
 def median(run: Callable[[int], Timing], seeds: Sequence[int]) -> Timing:
-    """The upper one of two; where more than half did not come to their end, no more are tried."""
+    """The upper one of two; once so many did not come to their end that it is one of them, no more are tried."""
     made: list[Timing] = []
     for seed in seeds:
         made.append(run(seed))

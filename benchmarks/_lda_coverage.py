@@ -1,4 +1,6 @@
-"""How often 90 % bands under the preset `posterior` cover the truth: `python benchmarks/_lda_coverage.py [seeds]`.
+"""How often 90 % bands under the preset `posterior` cover the truth.
+
+    python benchmarks/_lda_coverage.py [sampler] [seeds]
 
 Four topics of the demo corpus with their 120 words, 400 documents of 60 words; two minutes a seed on two cores.
 """
@@ -19,10 +21,10 @@ def truth() -> np.ndarray:
     return phi / phi.sum(0)
 
 
-def coverage(seed: int) -> tuple[float, LDA]:
+def coverage(sampler: str, seed: int) -> tuple[float, LDA]:
     """The share of all probabilities that lie in their bands, topics matched by their cosines."""
     phi, words = truth(), list(demo.vocabulary().words[: 30 * TOPICS])
-    model = LDA(TOPICS, "sgrld", "posterior", seed=seed, vocabulary=words, passes=PASSES)
+    model = LDA(TOPICS, sampler, "posterior", seed=seed, vocabulary=words, passes=PASSES)
     model.fit(demo.documents(DOCUMENTS, seed, phi, LENGTH))
     found = model.components_.T
     cosines = (found / np.linalg.norm(found, axis=0)).T @ (phi / np.linalg.norm(phi, axis=0))
@@ -32,10 +34,10 @@ def coverage(seed: int) -> tuple[float, LDA]:
 
 
 if __name__ == "__main__":
-    shares = []
-    for seed in range(1, 1 + (int(sys.argv[1]) if len(sys.argv) > 1 else 2)):
+    shares, (sampler, seeds) = [], [*sys.argv[1:], "sgrhmc", "2"][:2] if len(sys.argv) < 3 else sys.argv[1:3]
+    for seed in range(1, 1 + int(seeds)):
         begin = time.monotonic()
-        share, model = coverage(seed)
+        share, model = coverage(sampler, seed)
         shares.append(share)
         figures = model.figures_
         print(

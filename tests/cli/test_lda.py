@@ -104,13 +104,17 @@ def test_topics(files):
     assert set(told["topics"][0]["words"][0]) == {"word", "probability", "low", "high"}
 
 
-def test_infer(files):
+def test_infer(files, tmp_path):
     lines = call("infer", str(files / "run"), str(files / "new.txt"), str(files / "corpus.jsonl")).stdout.splitlines()
     assert len(lines) == 161
     assert "topic" in lines[0]
     told = call("infer", str(files / "run"), str(files / "new.txt"), "--json").stdout
     shares = json.loads(told)["shares"]
     assert sum(shares) == pytest.approx(1, abs=1e-5)
+    (tmp_path / "foreign.txt").write_text("nothing that is known")
+    assert (
+        "no word of it is in the vocabulary" in call("infer", str(files / "run"), str(tmp_path / "foreign.txt")).stdout
+    )
 
 
 def test_perplexity(files):
@@ -144,6 +148,9 @@ def test_mistakes_are_one_line(files, tmp_path, capsys, monkeypatch):
     assert "preset is 'best'" in complaint(capsys, monkeypatch, "fit", corpus, "--preset", "best", *out)
     assert "vocabulary of its own" in complaint(capsys, monkeypatch, "fit", "demo", "--vocab", "twice.txt", *out)
     assert "no run.json" in complaint(capsys, monkeypatch, "topics", tmp_path)
+    assert "does not exist" in complaint(capsys, monkeypatch, "topics", "nowhere")
+    assert "is a file" in complaint(capsys, monkeypatch, "fit", corpus, "--out", "empty.txt")
+    assert "Is a directory" in complaint(capsys, monkeypatch, "report", run, "--out", tmp_path)
     assert "no file or folder" in complaint(capsys, monkeypatch, "infer", run, "nowhere.txt")
     assert "two words of the vocabulary" in complaint(capsys, monkeypatch, "perplexity", run, "empty.txt")
     assert not (tmp_path / "new").exists()

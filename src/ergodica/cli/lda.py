@@ -24,8 +24,8 @@ def lda_commands() -> None:
 @lda_commands.command(name="fit")
 @click.argument("corpus", nargs=-1, required=True)
 @click.option("--topics", type=int, help="How many.  [default: 50, for the demo 10]")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="A folder for the run.")
-@click.option("--vocab", type=click.Path(dir_okay=False), help="A file with one word a line; else built from CORPUS.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A folder for the run.")
+@click.option("--vocab", help="A file with one word a line; else built from CORPUS.")
 @click.option("--held-out", type=int, help="Documents kept for perplexity.  [default: 1000, for the demo 200]")
 @click.option("--sampler", default="sgrhmc", show_default=True, help="sgrhmc, sgrld, sghmc or sgld.")
 @click.option("--preset", default="tuned", show_default=True, help="tuned, paper or posterior.")
@@ -52,10 +52,7 @@ def fit_command(
         held_out=held_out if held_out is not None else DEMO_HELD_OUT if is_demo else HELD_OUT,
     )  # fmt: skip
     with plain_warnings():
-        try:
-            model.fit(given, out=out, resume=resume)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(130) from None
+        model.fit(given, out=out, resume=resume)
     for note in model.figures_["notes"]:
         click.echo(f"ergodica: {note}", err=True)
     click.echo(json.dumps(plain(_outcome(model, out))) if as_json else "\n".join(_fit_words(model, out)))
@@ -158,6 +155,8 @@ def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
         for row in rows:
             if as_json:
                 click.echo(json.dumps({"document": number, "shares": [round(share, 6) for share in row.tolist()]}))
+            elif len(row) > 1 and (row == row[0]).all():  # the prior, which a word would have moved
+                click.echo(f"{number:6d}  no word of it is in the vocabulary")
             else:
                 best = sorted(range(len(row)), key=lambda k, row=row: -row[k])[:NAMED]
                 click.echo(f"{number:6d}  " + "   ".join(f"{row[k]:4.0%} topic {k} ({names[k]})" for k in best))
@@ -186,7 +185,7 @@ def perplexity_command(run: Path, corpus: tuple[str, ...], as_json: bool) -> Non
 
 @lda_commands.command(name="report")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The page; else report.html in RUN.")
+@click.option("--out", type=click.Path(path_type=Path), help="The page; else report.html in RUN.")
 def report_command(run: Path, out: Path | None) -> None:
     """Write one HTML page about RUN: topics, their map, perplexity, sample documents; it works offline."""
     from ergodica.lda.report import write_report

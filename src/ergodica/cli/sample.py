@@ -63,20 +63,17 @@ def sample_command(
     law = _target(target)
     start = _start(target, law, init)
     with plain_warnings():
-        try:
-            run = eg.sample(
-                law, recipe, start, steps=steps, step_size=_step_size(step_size), batch_size=batch_size, chains=chains,
-                seed=seed, temperature=temperature, warmup=warmup, thin=thin, out=out, resume=resume,
-                integrator=None if integrator is None else INTEGRATORS[integrator](),
-                estimator=None if estimator is None else ESTIMATORS[estimator](),
-                gradient_noise=eg.PerExample() if per_example_noise else None, share_batches=share_batches,
-            )  # fmt: skip
-            if halve:
-                run = run.halve()
-                if out is not None:
-                    run.save(out, overwrite=True)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(130) from None
+        run = eg.sample(
+            law, recipe, start, steps=steps, step_size=_step_size(step_size), batch_size=batch_size, chains=chains,
+            seed=seed, temperature=temperature, warmup=warmup, thin=thin, out=out, resume=resume,
+            integrator=None if integrator is None else INTEGRATORS[integrator](),
+            estimator=None if estimator is None else ESTIMATORS[estimator](),
+            gradient_noise=eg.PerExample() if per_example_noise else None, share_batches=share_batches,
+        )  # fmt: skip
+        if halve:
+            run = run.halve()
+            if out is not None:
+                run.save(out, overwrite=True)
     outcome = _outcome(run, out)
     click.echo(json.dumps(outcome) if as_json else _words(outcome))
     if outcome["frozen"] or not outcome["accepted"]:

@@ -9,7 +9,6 @@ when the run is taken up, and made again.
 """
 
 import json
-import os
 import shutil
 import warnings
 import zipfile
@@ -27,8 +26,8 @@ from ergodica.driver import lock
 from ergodica.driver.pace import now
 from ergodica.driver.store import Store
 from ergodica.errors import InputError
-from ergodica.output.blocks import could_not
 from ergodica.output.names import named
+from ergodica.output.whole import write_whole
 
 EVERY = 5.0  # seconds
 FORMAT = 1
@@ -79,19 +78,10 @@ class Checkpoint:
             self._writing = None
 
     def _write(self, arrays: list[np.ndarray], manifest: str, step: int) -> None:
-        temporary = self.folder / f".{FILE}.{os.getpid()}"
-        try:
-            for column in (*self.store.leaves, *self.store.stats.values()):
-                column.sync()
-            with open(temporary, "wb") as file:
-                named = {f"leaf_{i}": array for i, array in enumerate(arrays)}
-                np.savez(file, manifest=np.array(manifest), **named)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.folder / FILE)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise could_not("write", self.folder / FILE, error) from error
+        for column in (*self.store.leaves, *self.store.stats.values()):
+            column.sync()
+        leaves: dict[str, Any] = {f"leaf_{i}": array for i, array in enumerate(arrays)}
+        write_whole(self.folder / FILE, lambda file: np.savez(file, manifest=np.array(manifest), **leaves))
         self.step = step
 
     def how_to_resume(self) -> str:
@@ -209,7 +199,7 @@ def check_same(before: dict[str, Any], identity: dict[str, Any], where: Path) ->
         )
         ignored.add("model")
     words = {"model": "the model (prior, likelihood, or a field of the recipe)", "data": "the data"}
-    words |= {"recipe": "the recipe's numbers", "step_size": "the step size"}
+    words |= {"recipe": "the recipe's numbers", "step_size": "the step size", "corpus": "the corpus or its order"}
     differing = []
     for name in sorted((set(identity) | set(before)) - ignored):
         old, new = before.get(name), identity.get(name)

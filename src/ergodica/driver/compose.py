@@ -31,6 +31,7 @@ from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
 from ergodica.output.blocks import could_not
+from ergodica.output.whole import remove_stale
 
 
 @dataclass
@@ -190,7 +191,7 @@ def _holding_rows(kernel: Kernel) -> Kernel:
 
 def _saved(request: Request, lock: Lock) -> Saved | None:
     """The checkpoint to go on from; refuses to write over anything, or where another process writes."""
-    from ergodica.output.files import check_free, remove_stale
+    from ergodica.output.files import check_free
 
     assert request.out is not None
     assert request.folder is not None
@@ -204,7 +205,7 @@ def _saved(request: Request, lock: Lock) -> Saved | None:
         )
     check_ours(request.folder)
     lock.take()
-    remove_stale(request.out)
+    remove_stale(Path(request.out))
     found = read_checkpoint(request.folder)
     if found is None:
         begun_anew(request.folder)

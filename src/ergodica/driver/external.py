@@ -41,7 +41,7 @@ class ExternalEngine:
                 "this target gives gradients only, so there is no Metropolis test: use a recipe with friction"
             )
         self.kernel, self.target = kernel, kernel.target
-        self.light = eqx.tree_at(lambda k: k.target, kernel, _Place(kernel.target.domain))
+        self.light = with_domain_only(kernel)
         self.seed, self.sizes, self.kept, self.keep = seed, sizes, kept, keep
         self.temperature = jnp.asarray(temperature, float)
         self.chains = [Chain(state, jnp.ones((), bool)) for state in states]
@@ -125,10 +125,13 @@ class ExternalEngine:
         self._given = int(cursor["batches"])
 
 
-class _Place(eqx.Module):
-    """All that a compiled half needs to know of the target."""
-
+class _Domain(eqx.Module):
     domain: Any
+
+
+def with_domain_only(kernel: Kernel) -> Kernel:
+    """The kernel for the compiled halves of a step: they need nothing of the target but where it lies."""
+    return eqx.tree_at(lambda k: k.target, kernel, _Domain(kernel.target.domain))
 
 
 def _visit_seed(seed: int, chain: int, step: int) -> int:

@@ -8,20 +8,19 @@ the checkpoint that does without it is on the disk.
 """
 
 import json
-import os
 import re
 import shutil
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.driver.pace import now
 from ergodica.errors import InputError
-from ergodica.output.blocks import could_not
+from ergodica.output.whole import write_whole
 
 EVERY = 10.0  # seconds
 FORMAT = 1
@@ -79,20 +78,6 @@ class Checkpoints:
     def remove(self) -> None:
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """A file that is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise could_not("write", path, error) from error
 
 
 def read_checkpoint(folder: Path) -> Saved | None:

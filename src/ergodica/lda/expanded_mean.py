@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from ergodica.errors import InputError
+from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import expectations
 from ergodica.targets import Box, External
@@ -27,13 +27,14 @@ _BLOCKS = 64
 
 @dataclass(frozen=True)
 class ExpandedMean:
-    """The posterior of theta, (V, K) float32 with theta >= FLOOR, given documents that come in batches.
+    """The posterior of theta, (V, K) float32 with theta >= `floor`, given documents that come in batches.
 
     Args:
         words, topics: V and K.
         size: S, the number of documents that a batch stands for.
         alpha: of the words in a topic. gamma: of the topics in a document.
         sweeps, burn_in, estimator, start, kernel: as in `gibbs.expectations`.
+        floor: on theta; a part of the model.
 
     >>> model = ExpandedMean(words=3, topics=2, size=10, alpha=0.5, gamma=0.1, sweeps=20, burn_in=5)
     >>> model.gradient(model.init(seed=0), Documents.of([[0, 2, 2], [1]]), visit=0, seed=0).shape
@@ -50,21 +51,22 @@ class ExpandedMean:
     estimator: str = "rao-blackwell"
     start: str = "uniform"
     kernel: str = "auto"
+    floor: float = FLOOR
 
     def __post_init__(self):
         for name in ("words", "topics"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise InputError(f"{name} is {value!r}: expected a whole number of at least 1")
-        for name in ("size", "alpha", "gamma"):
+        for name in ("size", "alpha", "gamma", "floor"):
             value = getattr(self, name)
             if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
                 raise InputError(f"{name} is {value!r}: expected a positive number")
 
-    def init(self, seed: int = 0) -> np.ndarray:
-        """Independent Gamma(1, 1) numbers, as in the paper."""
-        theta = np.random.default_rng(seed).standard_exponential((self.words, self.topics), np.float32)
-        return np.maximum(theta, np.float32(FLOOR))
+    def init(self, seed: int = 0, evenness: float = 1.0) -> np.ndarray:
+        """Independent Gamma numbers of this shape and mean 1; 1 as in the paper, more for topics that begin alike."""
+        theta = np.random.default_rng(seed).standard_gamma(evenness, (self.words, self.topics), np.float32)
+        return np.maximum(theta / np.float32(evenness), np.float32(self.floor))
 
     def target(self, batches: Iterable[tuple[Documents, int]]) -> External:
         """For `eg.Kernel` and `eg.sample`: each batch is (documents, visit number of the first)."""
@@ -73,7 +75,7 @@ class ExpandedMean:
             documents, visit = batch
             return self.gradient(theta, documents, visit, seed)
 
-        return External(gradient, batches, domain=Box(FLOOR, np.inf))
+        return External(gradient, batches, domain=Box(self.floor, np.inf))
 
     def gradient(self, theta: np.ndarray, documents: Documents, visit: int, seed: int) -> np.ndarray:
         """dU/dtheta, (V, K) float32, from a batch."""
@@ -82,8 +84,11 @@ class ExpandedMean:
             raise InputError(f"theta has shape {theta.shape}: expected (words, topics) = {(self.words, self.topics)}")
         if len(documents) == 0:
             raise InputError("the batch has no documents: expected at least one")
+        sums = _column_sums(theta)
+        if not np.isfinite(sums).all():
+            raise NonFiniteError("theta is not finite")
         found = expectations(
-            phi_of(theta),
+            _phi(theta, sums),
             documents,
             self.gamma,
             sweeps=self.sweeps,
@@ -97,15 +102,24 @@ class ExpandedMean:
         )
         scale = self.size / len(documents)
         out = np.empty_like(theta)
-        sums, counted = _column_sums(theta), _column_sums(found.counts)
+        counted = _column_sums(found.counts)
         _gradient(theta, sums, found.words, found.counts, counted, float(self.alpha), float(scale), out)
         return out
 
 
 def phi_of(theta: np.ndarray) -> np.ndarray:
     """The topics' words, theta / theta.sum(0)."""
+    return _phi(theta, _column_sums(theta))
+
+
+def is_finite(matrix: np.ndarray) -> bool:
+    """Whether all of its numbers are: by their sums, which a number that is not would spoil, in half of JAX's time."""
+    return bool(np.isfinite(_column_sums(matrix)).all())
+
+
+def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
     out = np.empty_like(theta)
-    _divided(theta, _column_sums(theta), out)
+    _divided(theta, sums, out)
     return out
 
 

@@ -13,21 +13,32 @@ import csv
 import io
 import json
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.checkpoints import write_whole
 from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.fitted import Fitted
 from ergodica.lda.topics import Topic
 from ergodica.lda.training import Row
+from ergodica.output.whole import write_whole
 from ergodica.report import plain
 
 FORMAT = 1
 LISTED = 30  # words of a topic in topics.csv
+KINDS = {
+    "topics": int, "words": int, "documents": int, "sampler": str, "preset": str, "band": str, "settings": dict,
+    "seconds": dict, "parameters": dict,
+}  # fmt: skip
+UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, NotImplementedError, csv.Error,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def write(folder: Path, fitted: Fitted, topics: list[Topic]) -> None:
@@ -48,46 +59,99 @@ def write(folder: Path, fitted: Fitted, topics: list[Topic]) -> None:
 
 
 def read(folder: Path) -> Fitted:
-    """What `write` wrote."""
+    """What `write` wrote; every complaint is one line that names the file."""
+    figures = _figures(folder)
+    words, topics = figures["words"], figures["topics"]
+    state = _arrays(folder / "theta.npz", theta=(words, topics), counts=(words,))
+    state["position"] = state.pop("theta")
+    draws = _arrays(folder / "draws.npz", phi=(None, words, topics), steps=(None,), every=())
+    shares = _arrays(folder / "shares.npz", shares=(None, topics), lengths=(None,))
+    return Fitted(
+        _vocabulary(folder / "vocabulary.txt", words), figures.pop("parameters"), state, state.pop("counts"),
+        dict(zip(draws["steps"].tolist(), draws["phi"], strict=True)), int(draws["every"]), shares["shares"],
+        shares["lengths"], _samples(folder / "samples.json", topics), _history(folder / "history.csv"), figures,
+    )  # fmt: skip
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing: the folder is not that of a finished run, fit it again") from None
+    except UNREADABLE as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path} is damaged ({reason}): fit again") from error
+
+
+def _figures(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.exists():
-        is_begun = (folder / "checkpoint").is_dir()
-        raise InputError(
-            f"{folder} is a run that is not finished: go on with it by ergodica lda fit ... --resume"
-            if is_begun
-            else f"{folder} holds no run.json: expected the folder of a run, as ergodica lda fit --out writes it"
-        )
-    try:
+        if (folder / "checkpoint").is_dir():
+            raise InputError(f"{folder} is a run that is not finished: go on with it by ergodica lda fit ... --resume")
+        what = "holds no run.json" if folder.is_dir() else "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {what}: expected the folder of a run, as ergodica lda fit --out writes it")
+    with _reading(path):
         figures = json.loads(path.read_text("utf-8"))
-        if not isinstance(figures, dict) or figures.pop("format", None) != FORMAT:
+        if figures.pop("format", None) != FORMAT:
             raise InputError(f"{path} is not of format {FORMAT}: it was written by another version")
-        state, draws, shares = (_read_arrays(folder / f"{name}.npz") for name in ("theta", "draws", "shares"))
-        state["position"] = state.pop("theta")
-        with open(folder / "history.csv", newline="", encoding="utf-8") as file:
-            history = [
-                Row(int(row["documents"]), *(float(row[x]) for x in Row._fields[1:])) for row in csv.DictReader(file)
-            ]
-        words = (folder / "vocabulary.txt").read_text("utf-8").split("\n")[:-1]
-        found = Fitted(
-            Vocabulary(words, str(folder / "vocabulary.txt")), figures.pop("parameters"), state, state.pop("counts"),
-            dict(zip(draws["steps"].tolist(), draws["phi"], strict=True)), int(draws["every"]), shares["shares"],
-            shares["lengths"], json.loads((folder / "samples.json").read_text("utf-8")), history, figures,
-        )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{folder} is damaged ({type(error).__name__}: {reason})") from error
-    if len(found.vocabulary) != len(state["position"]):
-        raise InputError(
-            f"{folder} has {len(found.vocabulary)} words in vocabulary.txt, {len(state['position'])} in theta"
-        )
+        for name, kind in KINDS.items():
+            if type(figures.get(name)) is not kind:
+                raise InputError(f"{path} is damaged ({name} is {str(figures.get(name))[:40]!r}): fit again")
+        held = figures["held_out"]
+        # whatever is looked at later, be it "nan"
+        numbers = [] if held is None else [held["documents"], held["unigram_perplexity"], *held["perplexity"].values()]
+        for number in (figures["noise_ratio"], figures["settings"]["gamma"], *figures["seconds"].values(), *numbers):
+            float(number)
+    return figures
+
+
+def _arrays(path: Path, **shapes: tuple[int | None, ...]) -> dict[str, np.ndarray]:
+    """All arrays of a file, which must be finite; those named not negative and of these shapes, None one length."""
+    with _reading(path):
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+        length = len(found[next(iter(shapes))])
+        for name, shape in shapes.items():
+            expected = tuple(length if size is None else size for size in shape)
+            if found[name].shape != expected:
+                raise InputError(f"{path} has {name} of shape {found[name].shape}: expected {expected}")
+        for name, array in found.items():
+            # min and max pass NaN and infinity on, and need no array of booleans beside 200 MB of draws
+            low, high = (array.min(), array.max()) if array.size else (0, 0)
+            if not np.isfinite(low) or not np.isfinite(high) or (name in shapes and low < 0):
+                raise InputError(f"{path} has numbers in {name} that cannot be: the run diverged, or was damaged")
     return found
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+def _vocabulary(path: Path, size: int) -> Vocabulary:
+    with _reading(path):
+        words = path.read_text("utf-8").split("\n")[:-1]
+    if len(words) != size:
+        raise InputError(f"{path} has {len(words):,} words: run.json says {size:,}, so one of them was changed")
+    return Vocabulary(words, str(path))
+
+
+def _history(path: Path) -> list[Row]:
+    with _reading(path), open(path, newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        if tuple(rows.fieldnames or ()) != Row._fields:
+            raise InputError(f"{path} has the columns {rows.fieldnames}: expected {', '.join(Row._fields)}")
+        return [Row(int(row["documents"]), *(float(row[name]) for name in Row._fields[1:])) for row in rows]
+
+
+def _samples(path: Path, topics: int) -> list[dict[str, Any]]:
+    with _reading(path):
+        samples = json.loads(path.read_text("utf-8"))
+        for number, sample in enumerate(samples, 1):
+            shares = np.asarray(sample["shares"], float)
+            if shares.shape != (topics,) or not (shares.min() >= 0 and abs(shares.sum() - 1) < 1e-3):
+                raise InputError(f"{path}, document {number}: expected shares of {topics} topics that sum to one")
+            if not all(isinstance(word, str) for word in sample["words"]):
+                raise InputError(f"{path}, document {number}: expected a list of words")
+    return samples
 
 
 def _topic_rows(topics: list[Topic]) -> list[tuple[Any, ...]]:

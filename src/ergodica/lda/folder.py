@@ -54,7 +54,8 @@ class RunFolder:
         if not path.is_dir():
             raise InputError(f"{path} is a file: give a folder for the run")
         there = {entry.name for entry in path.iterdir()} - {lock.FILE}
-        is_run = there & {"run.json", checkpoints.FOLDER}
+        # theta.npz is the first that is written at the end: a full disk may leave it alone, or half of it
+        is_run = there & {"run.json", checkpoints.FOLDER} or any("theta.npz" in name for name in there)
         if there and not is_run:
             raise InputError(f"{path} holds other files and no run: give another folder")
         if there and not self.resume:
@@ -77,6 +78,8 @@ class RunFolder:
         """To where the last checkpoint was; the beginning, where there is none."""
         if self.path is None:
             return
+        for half in self.path.glob(".*.part"):  # what a run was killed while writing
+            half.unlink()
         saved = read_checkpoint(self.path) if self.resume else None
         if saved is None:
             Checkpoints(self.path).remove()  # draws of a run that was killed before its first checkpoint

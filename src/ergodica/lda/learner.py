@@ -1,22 +1,23 @@
 """One step of a model: two compiled halves of the general kernel, and the Gibbs expectations between them."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.chunk import all_finite
+from ergodica.driver.external import with_domain_only
 from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.schedules import StepSizes
 from ergodica.errors import NonFiniteError
-from ergodica.integrators import Kernel, State
-from ergodica.lda.expanded_mean import ExpandedMean, phi_of
-from ergodica.lda.samplers import SAMPLERS, draws_of
+from ergodica.integrators import Euler, Kernel, State
+from ergodica.lda.expanded_mean import ExpandedMean, is_finite, phi_of
+from ergodica.lda.samplers import Method, draws_of
 from ergodica.lda.stream import Batch
 from ergodica.phase import Evaluation
+from ergodica.recipe import Recipe
 
 STEPS = 2**31 - 1  # that a schedule may be asked for
 
@@ -24,15 +25,18 @@ STEPS = 2**31 - 1  # that a schedule may be asked for
 class Learner:
     """The chain of a model: its state, and how a batch changes it."""
 
-    def __init__(self, model: ExpandedMean, sampler: str, step_size: Any, seed: int):
+    def __init__(self, model: ExpandedMean, method: Method, step_size: Any, seed: int, evenness: float = 1.0):
         self.model, self.seed = model, seed
         self.sizes = StepSizes(step_size, STEPS)
-        recipe, integrator = SAMPLERS[sampler]()
-        kernel = Kernel(model.target(iter(())), recipe, integrator)
+        kernel = Kernel(model.target(iter(())), *method)
         key = step_keys(seed, 0, jnp.zeros(1, jnp.int32), Purpose.INIT)[0]
-        self.state: State = kernel.init(jnp.asarray(model.init(seed), jnp.float32), key)
-        self._kernel = eqx.tree_at(lambda k: k.target, kernel, _Place(kernel.target.domain))
+        self.state: State = kernel.init(jnp.asarray(model.init(seed, evenness), jnp.float32), key)
+        self._kernel = with_domain_only(kernel)
         self.fixed_size: float | None = None  # of all steps from now on, in the place of the schedule
+
+    @property
+    def recipe(self) -> Recipe:
+        return self._kernel.recipe
 
     @property
     def steps(self) -> int:
@@ -55,14 +59,15 @@ class Learner:
         """Learn from a batch; NonFiniteError leaves the state as it was."""
         number = self.steps
         size = jnp.asarray(self.step_size(number), jnp.float32)
-        draws = draws_of(self._kernel.recipe, self.seed, number, (self.model.words, self.model.topics))
-        probed, is_fine = _probe(self._kernel, self.state, draws, size)
-        theta = np.asarray(probed.phase.position)
-        if bool(is_fine):
-            model = replace(self.model, size=batch.size)
-            gradient = model.gradient(theta, batch.documents, batch.visit, self.seed)
-            new, is_fine = _finish(self._kernel, probed, gradient, draws, size)
-            if bool(is_fine):
+        draws = draws_of(self.recipe, self.seed, number, (self.model.words, self.model.topics))
+        # Euler's step has its gradient where it is: no need to copy.
+        stays = isinstance(self._kernel.integrator, Euler)
+        probed = self.state if stays else _probe(self._kernel, self.state, draws, size)
+        model = replace(self.model, size=batch.size)
+        with suppress(NonFiniteError):
+            gradient = model.gradient(np.asarray(probed.phase.position), batch.documents, batch.visit, self.seed)
+            new = _finish(self._kernel, probed, gradient, draws, size)
+            if all(is_finite(np.asarray(slot)) for slot in new.phase):
                 self.state = new
                 return
         raise NonFiniteError(
@@ -80,19 +85,11 @@ class Learner:
         self.state = self.state._replace(phase=phase, steps=jnp.asarray(saved["steps"], jnp.int32))
 
 
-class _Place(eqx.Module):
-    """All that a compiled half needs to know of the target."""
-
-    domain: Any
+@sound_filter_jit
+def _probe(kernel: Kernel, state: State, draws: Any, step_size: Any) -> State:
+    return kernel.probe(state, draws, step_size)
 
 
 @sound_filter_jit
-def _probe(kernel: Kernel, state: State, draws: Any, step_size: Any) -> tuple[State, Any]:
-    probed = kernel.probe(state, draws, step_size)
-    return probed, all_finite(probed.phase)
-
-
-@sound_filter_jit
-def _finish(kernel: Kernel, probed: State, gradient: Any, draws: Any, step_size: Any) -> tuple[State, Any]:
-    new, _ = kernel.finish(probed, (Evaluation(gradient),), draws, step_size)
-    return new, all_finite(new.phase)
+def _finish(kernel: Kernel, probed: State, gradient: Any, draws: Any, step_size: Any) -> State:
+    return kernel.finish(probed, (Evaluation(gradient),), draws, step_size)[0]

@@ -321,7 +321,7 @@ class LDA:
             training.learner.restore(fitted.state)
             training.counts, training.history = fitted.counts.copy(), list(fitted.history)
             training.documents, training.size = int(fitted.figures["documents"]), int(fitted.figures["size"])
-            training.draws.held, training.draws.every = dict(fitted.draws), fitted.every
+            training.draws.restore(fitted.every, fitted.draws)
             training.learner.fixed_size = fitted.figures["fixed_size"]
             self._training = training
         return self._training

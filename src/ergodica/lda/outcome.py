@@ -1,5 +1,6 @@
 """The end of a run: what was learnt, with the figures that are reported of it."""
 
+import math
 from importlib import metadata
 from typing import Any
 
@@ -33,7 +34,8 @@ def conclude(
     learner, begin = training.learner, now()
     draws = training.draws.chosen(learner.steps)
     step_size = learner.step_size(max(0, learner.steps - 1))
-    ratio = training.noise_ratio(step_size)
+    noise = training.noise()
+    ratio = math.nan if noise is None else noise.ratio(step_size)
     is_posterior = settings.preset == "posterior" and ratio <= POSTERIOR_NOISE
     found = Fitted(
         vocabulary, {name: value for name, value in parameters.items() if name != "vocabulary"}, learner.saved(),

@@ -61,7 +61,8 @@ def topics_of(
 def band_words(band: str, noise_ratio: float) -> str:
     """What a band is, in one line; never a posterior interval where gradient noise rules."""
     times = f"{noise_ratio:,.0f}" if noise_ratio >= 10 else f"{noise_ratio:.2g}"
-    noise = f"gradient noise is {times} times the injected noise"
+    noise = "was not measured" if np.isnan(noise_ratio) else f"is {times} times the injected noise"
+    noise = f"gradient noise {noise}"
     if band == POSTERIOR:
         return f"bands are 90 % posterior intervals ({noise})"
     return f"bands are sampler spread, no posterior intervals: {noise}; --preset posterior makes it small"

@@ -1,6 +1,5 @@
 """Learning from a stream: a step for every batch, looks at held-out documents, draws kept, checkpoints by the clock."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,9 +16,9 @@ from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.draws import Draws
 from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.learner import Learner
+from ergodica.lda.noise import Noise, noise_of
 from ergodica.lda.perplexity import HeldOut
 from ergodica.lda.progress import progress_line
-from ergodica.lda.samplers import noise_ratio
 from ergodica.lda.settings import Settings
 from ergodica.lda.stream import Batch, Stream
 
@@ -29,7 +28,7 @@ APART = 4  # and at least this many times the number held out: looking takes a t
 LOOK_SWEEPS = 30  # of the looks; figures that are reported take more
 FINDING = 0.2  # of the documents, for finding the topics, where the steps are made small after that
 LONG = 250_000  # documents, where their number is not known
-MARGIN = 0.6  # the ratio of noises is measured, and it changes a little from one place to another
+MARGIN = 0.5  # the ratio of noises is measured, and it changes a little from one place to another
 SAMPLED = 1_000  # documents whose shares are reported at the end
 
 
@@ -48,7 +47,7 @@ class Training:
     def __init__(self, learner: Learner, settings: Settings):
         theta = learner.theta
         self.learner, self.settings = learner, settings
-        self.draws = Draws(settings.draws, theta.nbytes)
+        self.draws = Draws(settings.draws, theta.shape)
         self.counts = np.zeros(len(theta), np.int64)
         self.documents = 0
         self.size: float = 0  # S, at the last step
@@ -74,14 +73,14 @@ class Training:
         if self.draws.is_due(self.learner.steps):
             self.draws.add(self.learner.steps, self.learner.phi)
 
-    def noise_ratio(self, step_size: float) -> float:
-        """Gradient noise over injected noise at the topics as they are, from the sample documents."""
+    def noise(self) -> Noise | None:
+        """At the topics as they are, from the sample documents; None where there are too few."""
         if len(self.sample) < 2:
-            return math.nan
+            return None
         model, learner = replace(self.learner.model, size=self.size), self.learner
-        return noise_ratio(
-            model, self.settings.sampler, learner.theta, self.sample, step_size=step_size,
-            batch_size=self.settings.batch_size, seed=visit_seed(learner.seed, "noise"), visit=self.documents,
+        return noise_of(
+            model, learner.recipe, learner.theta, self.sample, batch_size=self.settings.batch_size,
+            seed=visit_seed(learner.seed, "noise"), visit=self.documents,
         )  # fmt: skip
 
     def calm(self, total: int | None) -> None:
@@ -94,9 +93,8 @@ class Training:
         if wanted is None or learner.fixed_size is not None:
             return
         if self.documents >= FINDING * (total or LONG):
-            quiet = MARGIN * wanted / self.noise_ratio(step_size=1.0)
-            scheduled = learner.step_size(learner.steps)
-            learner.fixed_size = min(quiet, scheduled) if quiet > 0 else scheduled
+            noise, scheduled = self.noise(), learner.step_size(learner.steps)
+            learner.fixed_size = scheduled if noise is None else min(noise.step_size(MARGIN * wanted), scheduled)
 
     def is_look_due(self) -> bool:
         if self.held_out is None or not self.history:
@@ -136,7 +134,7 @@ class Training:
         self.sample = Documents(arrays["sample_starts"], arrays["sample_words"])
         self.seconds = dict(plain["seconds"])
         self.history = [Row(int(row[0]), *row[1:]) for row in plain["history"]]
-        self.draws.every, self.draws.held = int(plain["every"]), dict(saved.draws)
+        self.draws.restore(int(plain["every"]), saved.draws)
         if self.held_out is not None and "total" in arrays:
             self.held_out.total, self.held_out.evaluations = arrays["total"].copy(), int(plain["looks"])
 
@@ -146,8 +144,10 @@ def begin(settings: Settings, parameters: dict[str, Any], vocabulary: Vocabulary
     model = ExpandedMean(
         words=len(vocabulary), topics=parameters["topics"], size=1, alpha=settings.alpha, gamma=settings.gamma,
         sweeps=settings.sweeps, burn_in=settings.burn_in, estimator=settings.estimator, start=settings.start,
+        floor=settings.floor,
     )  # fmt: skip
-    return Training(Learner(model, settings.sampler, settings.schedule(), parameters["seed"]), settings)
+    method = settings.method(settings.sampler)
+    return Training(Learner(model, method, settings.schedule(), parameters["seed"], settings.evenness), settings)
 
 
 def visit_seed(seed: int, purpose: str) -> int:

@@ -94,8 +94,11 @@ class BlockFile:
 
     def sync(self) -> None:
         """Wait until it is on the disk, so that it outlives the machine's fall and not only the process's."""
-        with open(self.path, "rb") as file:
-            os.fsync(file.fileno())
+        try:
+            with open(self.path, "rb") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise could_not("write", self.path, error) from error
 
     def read(self) -> np.ndarray:
         """All items, as a read-only memory map: nothing is read before it is looked at."""

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
-from ergodica.output.blocks import BlockFile, could_not
+from ergodica.output.blocks import BlockFile
 from ergodica.output.names import DIMENSIONS, dimensions, unnamed
 from ergodica.output.tree import FORMAT, HALVED, Moments, datatree, settings_of, stored_dtype
+from ergodica.output.whole import renamed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,7 +36,7 @@ class Loaded(NamedTuple):
 
 def save(tree: "xr.DataTree", path: Path | str, overwrite: bool = False) -> None:
     """Write the tree to `path`, which must not exist unless `overwrite`."""
-    with _renamed(path, overwrite) as temporary:
+    with _new_file(path, overwrite) as temporary:
         _write(tree, temporary)
 
 
@@ -54,7 +55,7 @@ def save_blocks(
     """
     import h5netcdf
 
-    with _renamed(path, overwrite) as temporary:
+    with _new_file(path, overwrite) as temporary:
         _write(datatree(None, {}, settings, moments, halved), temporary)
         with h5netcdf.File(temporary, "a") as file:
             for group, variables in (("posterior", posterior), ("sample_stats", stats)):
@@ -82,34 +83,12 @@ def load(path: Path | str) -> Loaded:
 
 
 @contextmanager
-def _renamed(path: Path | str, overwrite: bool) -> Iterator[Path]:
-    """A temporary name beside `path`, which takes its place at the end; nothing is left behind on failure."""
+def _new_file(path: Path | str, overwrite: bool) -> Iterator[Path]:
     path = Path(path)
-    temporary = _temporary(path, os.getpid())
     check_free(path, overwrite)
-    try:
+    with renamed(path) as temporary:
         yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
         check_free(path, overwrite)
-        os.replace(temporary, path)
-    except (OSError, RuntimeError) as error:  # h5py has both for a full disk
-        raise could_not("write", path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def remove_stale(path: Path | str) -> None:
-    """The temporary files of processes that were killed while they wrote `path`: nobody else may be writing it."""
-    path = Path(path)
-    for other in path.parent.iterdir():
-        process = other.name.removeprefix(f".{path.name}.").removesuffix(".part")
-        if process.isdigit() and other == _temporary(path, int(process)):
-            other.unlink(missing_ok=True)
-
-
-def _temporary(path: Path, process: int) -> Path:
-    return path.with_name(f".{path.name}.{process}.part")
 
 
 def check_free(path: Path | str, overwrite: bool = False) -> None:

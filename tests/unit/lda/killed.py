@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -10,6 +11,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
+from ergodica.lda import checkpoints  # noqa: E402
 from ergodica.lda.learner import Learner  # noqa: E402
 from tests.unit.lda.small import DOCUMENTS, look_often, model  # noqa: E402
 
@@ -20,6 +22,11 @@ if __name__ == "__main__":
 
     def last_step(self, given):
         if self.steps == int(batch):
+            # The first checkpoint is written meanwhile, on a busy machine for longer than the steps take.
+            for _ in range(600):
+                if (Path(out) / checkpoints.FOLDER / checkpoints.FILE).exists():
+                    break
+                time.sleep(0.1)
             os.kill(os.getpid(), signal.SIGKILL)
         step(self, given)
 

@@ -1,8 +1,11 @@
 """A run folder made by hand, with topics that a person can read."""
 
-import json
-
 import numpy as np
+
+from ergodica.lda import files
+from ergodica.lda.corpus import Vocabulary
+from ergodica.lda.fitted import Fitted
+from ergodica.lda.training import Row
 
 THEMES = {
     "water": "river lake bridge water flood boat dam canal harbour stream",
@@ -17,31 +20,28 @@ THEMES = {
 WORDS = tuple(word for theme in THEMES.values() for word in theme.split())
 
 
-def write_run(folder, topics=8, vocabulary=WORDS, draws=20, documents=6, **facts):
-    """A run as `ergodica.lda.files` writes it: each topic has ten words that lead it."""
-    folder.mkdir(exist_ok=True)
+def write_run(folder, topics=8, vocabulary=WORDS, draws=20, documents=6, lengths=40, **figures):
+    """Each topic has ten words that lead it."""
     rng, size = np.random.default_rng(7), len(vocabulary)
     mean = np.full((size, topics), 0.02)
     for k in range(topics):
         mean[(10 * k + np.arange(10)) % size, k] = 40 / np.sqrt(1 + np.arange(10))
     theta = rng.gamma(mean, size=(max(draws, 1), size, topics)).astype(np.float32) + np.float32(1e-10)
-    np.savez(folder / "draws.npz", phi=(theta / theta.sum(axis=1, keepdims=True))[:draws], steps=np.arange(draws))
-    np.savez(folder / "theta.npz", theta=theta[-1])
-    (folder / "vocabulary.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    n = np.asarray([1000, 2000, 4000, 8000, 16000])
-    rows = [f"{d},{d / 4000},{2000 + 1e6 / d},{1900 + 12e5 / d}" for d in n]
-    (folder / "history.csv").write_text("\n".join(["documents,seconds,single,averaged", *rows]) + "\n")
-    shares = rng.dirichlet(np.linspace(1.5, 0.1, topics), size=40)
-    np.savez(folder / "shares.npz", shares=shares.astype(np.float32), lengths=rng.integers(20, 300, 40))
-    begins = [" ".join(rng.choice(vocabulary, 60)) for _ in range(documents)]
-    samples = [{"text": text, "shares": row.tolist()} for text, row in zip(begins, shares, strict=False)]
-    (folder / "samples.json").write_text(json.dumps(samples))
+    shares = rng.dirichlet(np.linspace(1.5, 0.1, topics), size=40)[:lengths]
+    samples = [{"words": rng.choice(vocabulary, 60).tolist(), "shares": row.tolist()} for row in shares[:documents]]
+    history = [Row(d, d / 4000, 2000 + 1e6 / d, 1900 + 12e5 / d) for d in (1000, 2000, 4000, 8000, 16000)]
     held_out = {"perplexity": {"single": 2062.5, "averaged": 1975.0}, "unigram_perplexity": 4331.0, "documents": 1000}
     told = {
-        "format": 1, "topics": topics, "words": size, "sampler": "sgrhmc", "preset": "tuned", "seed": 3,
-        "settings": {"alpha": 0.01, "step": {"a": 0.01, "b": 100}}, "versions": {"numpy": "2.0"}, "documents": 16000,
+        "topics": topics, "words": size, "sampler": "sgrhmc", "preset": "tuned", "seed": 3, "documents": 16000,
+        "settings": {"alpha": 0.01, "gamma": 0.1, "step": {"a": 0.01, "b": 100}}, "versions": {"numpy": "2.0"},
         "held_out": held_out, "noise_ratio": 3512.7, "band": "sampler spread",
         "seconds": {"learning": 8.5, "evaluating": 1.5},
     }  # fmt: skip
-    (folder / "run.json").write_text(json.dumps(told | facts))
+    phi = theta / theta.sum(axis=1, keepdims=True)
+    fitted = Fitted(
+        Vocabulary(vocabulary), {}, {"position": theta[-1], "steps": np.asarray(20)}, np.ones(size, int),
+        dict(enumerate(phi[:draws])), 1, shares, rng.integers(20, 300, 40)[:lengths], samples, history, told | figures,
+    )  # fmt: skip
+    folder.mkdir(exist_ok=True)
+    files.write(folder, fitted, [])
     return folder

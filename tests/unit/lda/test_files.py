@@ -72,22 +72,6 @@ def test_an_existing_folder_is_refused(fitted, folder):
         fitted.save(folder)
 
 
-@pytest.mark.parametrize(
-    "name", ["theta.npz", "draws.npz", "shares.npz", "history.csv", "samples.json", "vocabulary.txt"]
-)
-def test_a_damaged_folder_is_one_line(folder, name):
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[: len(content) // 2])
-    if name == "history.csv":
-        (folder / name).write_bytes(b"documents,seconds\n1,x\n")
-    with pytest.raises(InputError, match=r"damaged|has \d+ words") as raised:
-        LDA.load(folder)
-    assert "\n" not in str(raised.value)
-    (folder / name).unlink()
-    with pytest.raises(InputError, match="damaged"):
-        LDA.load(folder)
-
-
 def test_no_run_and_an_unfinished_one(tmp_path):
     with pytest.raises(InputError, match=r"holds no run\.json"):
         LDA.load(tmp_path)

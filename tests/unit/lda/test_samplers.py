@@ -9,7 +9,8 @@ import ergodica as eg
 from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import FLOOR, ExpandedMean
 from ergodica.lda.gibbs import expectations
-from ergodica.lda.samplers import PRESETS, SAMPLERS, noise_ratio
+from ergodica.lda.noise import Noise, noise_of
+from ergodica.lda.samplers import PRESETS, SAMPLERS
 from ergodica.phase import Evaluation
 
 ALPHA, GAMMA, SIZE = 0.2, 0.1, 3.3e6
@@ -32,8 +33,8 @@ def test_the_recipes_give_the_drifts_of_the_paper():
     counts[found.words] = found.counts
     data = SIZE / 10 * (counts - phi * counts.sum(0))
 
-    def moved(sampler: str, momentum: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        recipe, _ = SAMPLERS[sampler]()
+    def moved(sampler: str, momentum: np.ndarray | None = None, friction: float | None = None) -> dict[str, np.ndarray]:
+        recipe, _ = SAMPLERS[sampler](friction)
         phase = recipe.draw_auxiliaries(jnp.asarray(theta, float), jax.random.key(0), 1.0)
         if momentum is not None:
             phase = phase._replace(momentum=jnp.asarray(momentum))
@@ -47,6 +48,8 @@ def test_the_recipes_give_the_drifts_of_the_paper():
     by_hand = (ALPHA - 0.5 - theta + data) / np.sqrt(theta) - theta * r
     np.testing.assert_allclose(moved("sgrhmc", r)["momentum"], by_hand, atol=scale * 10)
     np.testing.assert_allclose(moved("sgrhmc", r)["position"], np.sqrt(theta) * r, rtol=1e-6)
+    constant = (ALPHA - 0.5 - theta + data) / np.sqrt(theta) - 7 * r
+    np.testing.assert_allclose(moved("sgrhmc", r, friction=7.0)["momentum"], constant, atol=scale * 10)
     np.testing.assert_allclose(moved("sgld")["position"], -gradient, rtol=1e-6)
     np.testing.assert_allclose(moved("sghmc", r)["momentum"], -gradient - r, rtol=1e-6)
 
@@ -55,7 +58,7 @@ def trajectory(sampler: str, step_size: float, steps: int, alpha: float, gamma: 
     """The largest theta after each step, on a small corpus that stands for all of Wikipedia."""
     documents = corpus()
     model = ExpandedMean(30, 5, SIZE, alpha, gamma, sweeps=4, burn_in=1)
-    recipe, integrator = SAMPLERS[sampler]()
+    recipe, integrator = SAMPLERS[sampler](None)
     kernel = eg.Kernel(model.target([None]), recipe, integrator)
     state = kernel.init(jnp.asarray(model.init(0)), jax.random.key(0))
     largest = []
@@ -72,7 +75,7 @@ def trajectory(sampler: str, step_size: float, steps: int, alpha: float, gamma: 
 
 
 def _kernel(sampler: str) -> eg.Kernel:
-    recipe, integrator = SAMPLERS[sampler]()
+    recipe, integrator = SAMPLERS[sampler](None)
     return eg.Kernel(ExpandedMean(30, 5, 1, 1, 1, 2, 1).target([None]), recipe, integrator)
 
 
@@ -105,16 +108,32 @@ def test_the_others_stay_finite_at_the_papers_settings(sampler):
     trajectory(sampler, step_size, 40, preset.alpha, preset.gamma)
 
 
-def test_the_noise_ratio_is_linear_in_the_step_and_falls_with_the_batch():
-    documents, theta = corpus(400), None
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_noise_grows_with_the_step_and_falls_with_the_batch(sampler):
+    documents = corpus(400)
     model = ExpandedMean(30, 3, 400, ALPHA, GAMMA, sweeps=10, burn_in=5)
-    theta = model.init(0)
-    for sampler in SAMPLERS:
-        one = noise_ratio(model, sampler, theta, documents, step_size=1e-3, batch_size=50, seed=0)
-        two = noise_ratio(model, sampler, theta, documents, step_size=2e-3, batch_size=50, seed=0)
-        large = noise_ratio(model, sampler, theta, documents, step_size=1e-3, batch_size=100, seed=0)
-        assert two == pytest.approx(2 * one, rel=1e-5)
-        assert large == pytest.approx(one / 2, rel=1e-5)
+    recipe, _ = SAMPLERS[sampler](None)
+    noise, halved = (
+        noise_of(model, recipe, model.init(0), documents, batch_size=batch_size, seed=0) for batch_size in (50, 100)
+    )
+    assert noise.ratio(2e-4) == pytest.approx(2 * noise.ratio(1e-4), rel=1e-3)
+    assert halved.ratio(1e-3) == pytest.approx(noise.ratio(1e-3) / 2, rel=1e-5)
+    assert noise.ratio(noise.step_size(0.1)) == pytest.approx(0.1, rel=2e-3)
+
+
+@pytest.mark.parametrize("friction", [0.5, 30.0])
+def test_the_noise_ratio_of_a_splitting_is_that_of_its_steps(friction):
+    """The same step in U = 0 and in U = 3 q: how the momenta differ is what noise of that size adds."""
+    step_size, deviation = 0.2, 3.0
+
+    def momentum(gradient: float) -> float:
+        kernel = eg.Kernel(eg.Density(lambda q: gradient * q), eg.sghmc(friction=friction), eg.Splitting())
+        state = kernel.init(jnp.zeros(()), jax.random.key(0))
+        return float(kernel.step(state, jax.random.key(1), step_size)[0].phase.momentum)
+
+    noise = Noise(np.full((1, 1), deviation**2), np.full((1, 1), friction), is_momentum=True)
+    injected = 1 - np.exp(-2 * step_size * friction)
+    assert noise.ratio(step_size) == pytest.approx((momentum(deviation) - momentum(0.0)) ** 2 / injected)
 
 
 def test_the_noise_ratio_of_sgrld_is_about_the_formula_of_independent_tokens():
@@ -123,7 +142,7 @@ def test_the_noise_ratio_of_sgrld_is_about_the_formula_of_independent_tokens():
     documents = Documents.of([rng.integers(0, 30, 1) for _ in range(20_000)])
     model = ExpandedMean(30, 1, 1_000, ALPHA, GAMMA, sweeps=2, burn_in=1)
     theta = np.full((30, 1), 0.5, np.float32)
-    found = noise_ratio(model, "sgrld", theta, documents, step_size=1e-3, batch_size=50, seed=0)
+    found = noise_of(model, SAMPLERS["sgrld"](None)[0], theta, documents, batch_size=50, seed=0).ratio(1e-3)
     assert found == pytest.approx(1e-3 * 20**2 * 50 / (2 * 15), rel=0.15)
 
 

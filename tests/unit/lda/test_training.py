@@ -74,17 +74,21 @@ def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
 
     def write(path, writer):
         if path.name == name and next(calls) == before:
-            path.with_name(f".{path.name}.1").write_bytes(b"half")
+            path.with_name(f".{path.name}.1.part").write_bytes(b"half")
             raise Killed
         original(path, writer)
 
     with monkeypatch.context() as patch:
         for place in ("ergodica.lda.checkpoints.write_whole", "ergodica.lda.files.write_whole"):
             patch.setattr(place, write)
+        save = checkpoints.Checkpoints.save_if_due
+        # each before the next batch: else their number would hang on the disk's speed
+        patch.setattr(checkpoints.Checkpoints, "save_if_due", lambda self, make, is_urgent: save(self, make, True))
         with pytest.raises(Killed):
             model().fit(DOCUMENTS, out=folder)
     model().fit(DOCUMENTS, out=folder, resume=True)
     assert_same_bytes(whole, folder)
+    assert not list(folder.glob(".*"))
 
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
@@ -111,24 +115,33 @@ def test_under_posterior_the_step_is_made_small_and_stays_so(tmp_path, busy, mon
     quiet = model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "whole")
     assert 0.02 < quiet.noise_ratio <= 0.1
     assert quiet.band == POSTERIOR
-    assert quiet.figures_["step_size"] < 0.1 * model().fit(DOCUMENTS).figures_["step_size"]
+    assert quiet.figures_["step_size"] < 0.5 * model().fit(DOCUMENTS).figures_["step_size"]
     with monkeypatch.context() as patch:
         at_step(patch, 12, lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "run")
     model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "run", resume=True)
     assert_same_bytes(tmp_path / "whole", tmp_path / "run")
-    own = model().set_params(**given, step_size=0.01).fit(DOCUMENTS)
+    own = model().set_params(**given, step_size=0.14).fit(DOCUMENTS)
     assert own.noise_ratio > 0.1
     assert own.band == SPREAD
 
 
-def test_a_full_disk_is_one_line_and_can_be_gone_on_with(whole, tmp_path, busy, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.mark.parametrize("name", ["checkpoint.npz", "draws.npz"])
+def test_a_full_disk_is_one_line_and_can_be_gone_on_with(whole, tmp_path, monkeypatch, name):
+    """While learning, and at the end of a run too short for a checkpoint."""
+    monkeypatch.setattr(training, "FIRST_LOOK", 40)
+    monkeypatch.setattr(training, "APART", 1)
+    replace = os.replace
+
+    def full(source, path):
+        if Path(path).name == name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
+        patch.setattr(os, "replace", full)
+        patch.setattr(checkpoints, "EVERY", 0.0 if name == "checkpoint.npz" else np.inf)
         with pytest.raises(InputError, match=r"could not write .*: No space left on device"):
             model().fit(DOCUMENTS, out=tmp_path / "run")
     model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
@@ -141,7 +154,7 @@ def test_nothing_is_overwritten(whole, tmp_path):
         model().fit(DOCUMENTS, out=whole)
     with pytest.raises(InputError, match=r"holds another run: sweeps \(6 there, 7 here\) differs"):
         model(sweeps=7).fit(DOCUMENTS, out=whole, resume=True)
-    with pytest.raises(InputError, match=r"corpus \(.*\) differs"):
+    with pytest.raises(InputError, match="the corpus or its order differs"):
         model().fit(demo.documents(150), out=whole, resume=True)
     again = model().fit(DOCUMENTS, out=whole, resume=True)
     assert again.figures_["steps"] == 18
@@ -179,16 +192,16 @@ def test_non_finite_topics_stop_the_run_and_keep_what_was_good(tmp_path, monkeyp
 
 def test_draws_are_from_the_second_half():
     for total in (1, 2, 7, 40, 1000):
-        draws = Draws(5, 100)
+        draws = Draws(5, (1, 25))
         for step in range(1, total + 1):
             if draws.is_due(step):
-                draws.add(step, np.full(1, step))
+                draws.add(step, np.full((1, 25), step))
             assert len(draws.held) <= 10
         chosen = draws.chosen(total)
-        assert all(2 * step >= total for step in chosen)
+        assert all(2 * step >= total and np.all(phi == step) for step, phi in chosen.items())
         assert len(chosen) == min(5, total // 2 + 1)
         assert len(set(np.diff(list(chosen)))) <= 3
-    assert Draws(20, 60 << 20).wanted == 1
+    assert Draws(20, (60 << 18, 1)).wanted == 1
 
 
 def test_the_size_of_the_corpus_and_the_number_of_passes():

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from ergodica.errors import InputError
+from ergodica.lda import files
 from ergodica.lda.report.content import gather
-from ergodica.lda.report.folder import read_run
 from ergodica.lda.report.page import page
+from ergodica.output.whole import write_whole
 
 __all__ = ["write_report"]
 
@@ -18,10 +18,7 @@ def write_report(folder: str | os.PathLike, out: str | os.PathLike | None = None
         folder: what `LDA.save` or `ergodica lda fit --out` left.
         out: the file to write; without it report.html in the folder.
     """
-    text = page(gather(read_run(Path(folder))))
+    text = page(gather(files.read(Path(folder))))
     path = Path(folder) / "report.html" if out is None else Path(out)
-    try:
-        path.write_bytes(text.encode())
-    except OSError as error:
-        raise InputError(f"the report {path} could not be written: {error.strerror or error}") from None
+    write_whole(path, lambda file: file.write(text.encode()))
     return path

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from ergodica.lda.report.content import Content, Document, Topic, Word
+from ergodica.lda.report.content import Content, Document
 from ergodica.lda.report.text import clipped, escaped, percent
+from ergodica.lda.topics import Topic, Word
 
 COLOURS = 6  # classes c0 ... c5 of the style sheet
 NAMED = 0.06  # the smallest part of a bar in which a number can be read
@@ -12,9 +13,9 @@ NAMED = 0.06  # the smallest part of a bar in which a number can be read
 
 def topic_card(topic: Topic, words: int, searched: int, largest: float) -> str:
     """A topic: number, share, its first words as bars with bands; the filter searches some more."""
-    scale = max([word.high for word in topic.words[:words]] + [word.mean for word in topic.words[:words]] + [1e-12])
+    scale = max([1e-12, *(max(word.probability, word.high) for word in topic.words[:words])])
     rows = "\n".join(_row(word, scale) for word in topic.words[:words])
-    known = escaped("\n".join(word.text for word in topic.words[:searched]))
+    known = escaped("\n".join(word.word for word in topic.words[:searched]))
     return (
         f'<article class="topic" id="topic-{topic.number}" data-topic="{topic.number}" data-words="{known}">\n'
         f'<h3><button type="button" aria-pressed="false">Topic {topic.number}</button>{_share(topic, largest)}</h3>\n'
@@ -30,13 +31,13 @@ def _share(topic: Topic, largest: float) -> str:
 
 
 def _row(word: Word, scale: float) -> str:
-    mean, low, high = (f"{100 * value / scale:.1f}%" for value in (word.mean, word.low, word.high))
-    band, figures = "", percent(word.mean)
+    mean, low, high = (f"{100 * value / scale:.1f}%" for value in (word.probability, word.low, word.high))
+    band, figures = "", percent(word.probability)
     if word.high > word.low:
         band = f'<line x1="{low}" x2="{high}" y1="50%" y2="50%"/>'
         figures += f" ({percent(word.low)} to {percent(word.high)})"
     bar = f'<svg><rect width="{mean}" height="100%"/>{band}</svg>'
-    return f'<li title="{figures}"><bdi>{escaped(word.text)}</bdi>{bar}<span>{percent(word.mean)}</span></li>'
+    return f'<li title="{figures}"><bdi>{escaped(word.word)}</bdi>{bar}<span>{percent(word.probability)}</span></li>'
 
 
 def documents(content: Content) -> str:
@@ -92,7 +93,7 @@ def _part(number: int, start: float, share: float, colour: int) -> str:
 
 def _chip(number: int, share: float, topic: Topic | None, colour: int) -> str:
     words: Sequence[Word] = topic.words[:2] if topic else ()
-    label = ", ".join(f"<bdi>{escaped(clipped(word.text, 16))}</bdi>" for word in words)
+    label = ", ".join(f"<bdi>{escaped(clipped(word.word, 16))}</bdi>" for word in words)
     return (
         f'<li><button type="button" data-topic="{number}"><i class="c{colour}"></i>'
         f"<b>{number}</b> {label} {percent(share)}</button></li>"

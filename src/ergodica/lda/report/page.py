@@ -72,13 +72,10 @@ def _document(content: Content, topics: str, rest: str) -> str:
 
 
 def _header(content: Content) -> str:
-    read = "" if content.documents is None else f" from {content.documents:,} documents read"
-    facts = [f"{content.words:,} words", content.sampler, f"preset {content.preset}"]
-    if content.seconds is not None:
-        facts.append(duration(content.seconds))
+    facts = [f"{content.words:,} words", content.sampler, f"preset {content.preset}", duration(content.seconds)]
     line = " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in facts)
     return f"""<header>
-<h1>{content.total_topics:,} topics{read}</h1>
+<h1>{content.total_topics:,} topics from {content.documents:,} documents read</h1>
 <p class="facts">{line}</p>
 {_figures(content)}
 <nav><a href="#topics">Topics</a> <a href="#map">Map</a> <a href="#perplexity">Perplexity</a>
@@ -92,7 +89,7 @@ def _figures(content: Content) -> str:
         return '<p class="note">No documents were held out, so there is no perplexity.</p>'
     names = (("single", "single (one draw)"), ("averaged", "averaged over draws"), ("unigram", "unigram (no topics)"))
     tiles = "".join(f"<div><dt>{name}</dt><dd>{number(figures[key])}</dd></div>" for key, name in names)
-    held = "held-out documents" if content.held_out is None else f"{content.held_out:,} held-out documents"
+    held = f"{content.held_out:,} held-out documents"
     return f'<p class="note">Perplexity on {held} (lower is better)</p>\n<dl class="tiles">{tiles}</dl>'
 
 
@@ -119,7 +116,7 @@ def _about_topics(content: Content, shown: int) -> str:
         order += f"The first {len(content.topics):,} of {content.total_topics:,} are listed. "
     bars = f"Bars: probability of the {shown} most probable words, scaled to the topic. "
     if content.band:
-        return f"{order}{bars}Lines: 5 to 95 % over {content.draws} draws, {escaped(content.band)}."
+        return f"{order}{bars}Lines: 5 to 95 % over {content.draws} draws; {escaped(content.band)}."
     return f"{order}{bars}Too few draws were kept for bands."
 
 
@@ -157,8 +154,10 @@ every word by its frequency, with no topics. Only figures for the same {content.
 def _samples(content: Content) -> str:
     count, total = len(content.samples), content.total_samples
     some = "" if count == total else f"The first {count} of {total:,} that the run kept. "
-    begin = "How they begin" if content.has_texts else "Their first words that are in the vocabulary"
-    note = f"{some}{begin}, and their topics; topics of one colour are told apart by their number."
+    note = (
+        f"{some}Their first words that are in the vocabulary, and their topics; topics of one colour are told apart by "
+        "their number."
+    )
     body = documents(content) if count else '<p class="note">The run kept none.</p>'
     return f"""<section id="documents">
 <h2>Sample documents</h2>

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergodica.lda.report.content import Content, Topic
+from ergodica.lda.report.content import Content
 from ergodica.lda.report.layout import clear, fitted, parted
 from ergodica.lda.report.text import clipped, escaped, percent, width
+from ergodica.lda.topics import Topic
 
 FONT, LINE, PAD = 11.0, 12.5, 3.0
 EDGE = 5
@@ -80,7 +81,7 @@ def _labels(placed: tuple[np.ndarray, np.ndarray]) -> int:
 
 def _lines(topic: Topic) -> tuple[str, ...]:
     """The number with the top word, and the second one; a third where it is short enough to stand beside it."""
-    first, *others = [clipped(word.text, 16) for word in topic.words[:3]] or [""]
+    first, *others = [clipped(word.word, 16) for word in topic.words[:3]] or [""]
     if len(others) == 2 and len(others[0]) + len(others[1]) <= 10:
         others = [f"{ISOLATED.format(others[0])}, {ISOLATED.format(others[1])}"]
     else:
@@ -111,11 +112,12 @@ def _half(radius: float, lines: tuple[str, ...]) -> tuple[float, float]:
 def _circle(spot: Spot) -> str:
     topic, x = spot.topic, f"{spot.x:.1f}"
     share = "" if math.isnan(topic.share) else f", {percent(topic.share)}"
-    title = escaped(f"Topic {topic.number}{share}: {topic.label(6)}")
+    words = ", ".join(word.word for word in topic.words[:6])
+    title = escaped(f"Topic {topic.number}{share}: {words}")
     foot = LINE * -len(spot.lines) / 2 if spot.is_inside else spot.radius
     text = "".join(
-        f'<text x="{x}" y="{spot.y + foot + LINE * (line + 0.85):.1f}">{escaped(words)}</text>'
-        for line, words in enumerate(spot.lines)
+        f'<text x="{x}" y="{spot.y + foot + LINE * (line + 0.85):.1f}">{escaped(text)}</text>'
+        for line, text in enumerate(spot.lines)
     )
     where = (" inside" if spot.is_inside else "") + ("" if spot.is_labelled else " crowded")
     return (

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
+from ergodica.paper.printed.potentials import bent
 from ergodica.tree import Layout
-from tests.wrong.potentials import bent
 
 EULER, SPLITTING, LEAPFROG = eg.Euler(), eg.Splitting(), eg.Leapfrog(steps=4)
 INTEGRATORS = (EULER, SPLITTING, LEAPFROG)

@@ -20,13 +20,10 @@ def test_example_runs(script):
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout
-
-
-def test_own_recipe_samples_its_law():
-    done = subprocess.run([sys.executable, ROOT / "examples" / "own_recipe.py"], capture_output=True, text=True)
-    *found, truth = (float(x) for x in re.findall(r"\d+\.\d+", done.stdout))
-    # 4 chains of 20,000 steps of 0.1: about 3,000 effective draws, sd of q^2 is 0.9
-    assert all(abs(x - truth) < 4.5 * 0.9 / 3000**0.5 for x in found), done.stdout
+    if script.stem == "own_recipe":
+        *found, truth = (float(x) for x in re.findall(r"\d+\.\d+", done.stdout))
+        # 4 chains of 20,000 steps of 0.1: about 3,000 effective draws, sd of q^2 is 0.9
+        assert all(abs(x - truth) < 4.5 * 0.9 / 3000**0.5 for x in found), done.stdout
 
 
 def test_readme_shows_the_examples():

@@ -4,7 +4,7 @@
     python docs/paper/errata.py --check   exit code 1 if the page is not what would be written
 
 Figures are rounded so far that they are the same on every machine; one at rounding is given by a bound that it is held
-to. The printed samplers are those of tests/wrong.
+to. The printed samplers and their slips are those of ergodica.paper.printed.
 """
 
 import argparse
@@ -13,20 +13,20 @@ import sys
 import textwrap
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.wrong import RIGHT, RIGHT_STEPS, WRONG, WRONG_STEPS, Sde, printed
-from tests.wrong.potentials import one_peak, two_peaks
+from ergodica.paper.errata import formulas
+from ergodica.paper.errata import samplers as samplers_item
+from ergodica.paper.printed import RIGHT, SLIPS, WRONG, Sde, equations
+from ergodica.paper.printed.potentials import one_peak, two_peaks
+from tests.wrong import RIGHT_STEPS, WRONG_STEPS
 
 PAGE = Path(__file__).with_suffix(".md")
 ROUNDING = 1e-14  # of a residual that vanishes, over the size of its terms
@@ -34,7 +34,7 @@ ROUNDING = 1e-14  # of a residual that vanishes, over the size of its terms
 HEAD = """# Slips in the printed paper
 
 Ma, Chen and Fox, *A Complete Recipe for Stochastic Gradient MCMC* (2015), held against its own theorems. The library
-implements what is right. What is printed lives in `tests/wrong/`, where every checker must reject it.
+implements what is right. What is printed lives in `src/ergodica/paper/printed/`, and every checker must reject it.
 
 `make errata` writes this page: change `docs/paper/errata.py`, not the page. Every figure comes from the library's
 tools, or is a printed formula evaluated; `tests/test_errata.py` holds the page to them."""
@@ -50,44 +50,6 @@ Right as printed: Theorem 1, Eq. `CorrectDrift`, the Fourier construction of Q, 
 SGHMC paragraph, SGRHMC's algorithm box, the gradient for LDA."""
 
 
-# where, as printed, right, and the name in WRONG
-SLIPS = (
-    ("SGNHT's energy", "(xi - A)^2 / (2d)", "(d/2) (xi - A)^2", "sgnht_printed_energy"),
-    (
-        "Eq. `ExSGRHMC`",
-        "-eps [G^-1/2 grad U + grad G^-1/2 - G^-1 r]",
-        "-eps [G^-1/2 grad U - grad G^-1/2 + G^-1 r], as in the algorithm box",
-        "sgrhmc_dense_printed",
-    ),
-    ("Eq. `SGRLD`", "-eps [G^-1 grad U + Gamma]", "-eps [G^-1 grad U - Gamma]", "sgrld_printed"),
-    (
-        "Eqs. `simple-update`, `true-update`",
-        "-eps [(D + Q) grad H + Gamma]",
-        "-eps [(D + Q) grad H - Gamma], as in Eq. `CorrectDrift`",
-        "dense_3d_printed",
-    ),
-    (
-        "SGHMC paragraph, gradient noise N(0, eps^2 V)",
-        "D = eps V",
-        "2D = eps V, so D = (eps/2) V, friction at least (eps/2) V",
-        "sghmc_printed_friction",
-    ),
-    (
-        "text on SGRLD, the older Gamma",
-        "2 det(G)^-1/2 d(G^-1 det(G)^1/2)",
-        "Gamma_i = sum_j d_j (G^-1)_ij",
-        "sgrld_older_correction",
-    ),
-    ("the same", "without the 2", "the same", "sgrld_geometric_correction"),
-    (
-        "supplement, G from the minibatch potential",
-        "of the gradient's own batch",
-        "of an independent batch, or of all data",
-        "own_batch",
-    ),
-)
-
-
 def samplers() -> str:
     rows = []
     for *words, name in SLIPS:
@@ -96,7 +58,7 @@ def samplers() -> str:
     heads = ["where", "as printed", "right", "residual, printed", "residual, right", "`eg.certify_sde` says"]
     d, thermostat = 2, certified(WRONG["sgnht_printed_energy"]).other_law
     stiffness = 1 / d + thermostat.factors[-1]
-    separable = printed.sgrld(printed.separable_metric)[2]
+    separable = equations.sgrld(equations.separable_metric)[2]
     return f"""## Samplers
 
 `eg.certify_sde` puts drift, diffusion and energy through the Fokker-Planck equation in float64, at points where the
@@ -116,7 +78,7 @@ the law is left invariant, at most 1.
 
 @cache
 def certified(sde: Sde) -> Any:
-    return eg.certify_sde(sde.drift, sde.diffusion, sde.hamiltonian, dim=sde.dim)
+    return samplers_item.certified(sde)
 
 
 def residual(sde: Sde) -> str:
@@ -140,14 +102,7 @@ def below(bound: float, figure: float) -> str:
 
 
 def said(sde: Sde) -> str:
-    """The repair that the certificate names, in its words, and the law that it finds."""
-    repairs, other = certified(sde).repairs, certified(sde).other_law
-    words = repairs[0].words if repairs else "no simple repair"
-    rest = [repair.words for repair in repairs[1:] if not repair.kind.startswith(repairs[0].kind)]
-    if rest:
-        words += f" (here the same as: {'; '.join(rest)})"
-    law = "no other law found" if other is None else f"leaves `{other.words.split(', ')[0]}` invariant instead"
-    return f"{words}; {law}"
+    return samplers_item.said(certified(sde))
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
@@ -201,16 +156,13 @@ def rounded(words: str) -> str:
     return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.3g}", words)
 
 
-# where U = theta^4 - 2 theta^2 is -1/2, and the law of the naive sampler with C = 1/2 has poles
-CUSPS = tuple(sign * np.sqrt(1 + root) for sign in (-1, 1) for root in (-np.sqrt(0.5), np.sqrt(0.5)))
-
-
 def naive_sgrhmc() -> str:
-    peaks = [("one peak", one_peak, 0.5, ()), ("two peaks", two_peaks, 0.5, CUSPS), ("two peaks", two_peaks, 1.5, ())]
+    cusps = formulas.CUSPS
+    peaks = [("one peak", one_peak, 0.5, ()), ("two peaks", two_peaks, 0.5, cusps), ("two peaks", two_peaks, 1.5, ())]
     rows = []
-    for name, potential, offset, cusps in peaks:
-        sde = naive(potential, offset)
-        figure = divergence(certified(sde).other_law.hamiltonian, potential, cusps)
+    for name, potential, offset, poles in peaks:
+        sde = formulas.naive_sgrhmc(potential, offset)
+        figure = formulas.divergence(certified(sde).other_law.hamiltonian, potential, poles)
         rows.append([f"{name}, C = {offset}", residual(sde), said(sde), f"{figure:.5f}"])
     for name, words in (("sgrhmc_separable_naive", "diagonal, separable"), ("sgrhmc_dense_naive", "dense")):
         rows.append([f"{words}, in 2-D", residual(WRONG[name]), said(WRONG[name]), ""])
@@ -222,37 +174,6 @@ exp(-U) G^1/2 (D_rr = G^-1). Its KL divergence from the target in the limit of s
 law that the certificate names. A separable diagonal metric has such a law too; for a dense one none is found.
 
 {table(heads, rows)}"""
-
-
-@cache
-def naive(potential: Callable, offset: float) -> Sde:
-    """SGRHMC without Gamma, G^-1 = 1.5 sqrt|U + offset|."""
-
-    def root(theta):
-        return jnp.sqrt(1.5 * jnp.sqrt(jnp.abs(potential(theta) + offset))).reshape(1, 1)
-
-    return printed.sgrhmc(f"{potential.__name__}, {offset}", potential, root, ((-3.0, 3.0), (-9.0, 9.0)))[2]
-
-
-def divergence(sampled: Callable, potential: Callable, cusps: tuple[float, ...]) -> float:
-    """KL of the position's law under exp(-sampled(theta, r)) from exp(-potential), where r is independent of theta."""
-    nodes, weights = graded(np.sort([-12.0, *cusps, 12.0]))
-    with jax.enable_x64(True):
-        theta = jnp.asarray(nodes)[:, None]
-        p = -np.asarray(jax.vmap(potential)(theta))
-        q = -np.asarray(jax.vmap(lambda x: sampled(jnp.append(x, 0.0)))(theta))
-    p, q = (log - np.log(np.sum(weights * np.exp(log))) for log in (p, q))
-    return float(np.sum(weights * np.exp(q) * (q - p)))
-
-
-def graded(edges: np.ndarray, half: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights between the edges by the double exponential rule, which takes integrable poles at them."""
-    t = np.linspace(-3.0, 3.0, 2 * half + 1)
-    unit = np.tanh(np.pi / 2 * np.sinh(t))
-    slope = 3.0 / half * np.pi / 2 * np.cosh(t) / np.cosh(np.pi / 2 * np.sinh(t)) ** 2
-    pairs = list(pairwise(edges))
-    nodes = [(low + high) / 2 + (high - low) / 2 * unit for low, high in pairs]
-    return np.concatenate(nodes), np.concatenate([(high - low) / 2 * slope for low, high in pairs])
 
 
 def own_batch() -> str:
@@ -277,14 +198,16 @@ def verdict(report: Any) -> str:
 
 def closed_form() -> str:
     momenta = (0.0, 1.0, 2.0, 3.0)
-    rebuilt = {method: hmc_curl(method) for method in ("fourier", "closed form")}
+    rebuilt = {method: formulas.hmc_curl(method) for method in ("fourier", "closed form")}
     error = below(1e-8, max(q.error for q in rebuilt.values()))
     rows = [
         [f"`eg.rebuild_curl`, {method}", *(f"{q.curl((0.3, r))[0, 1]:.4f}" for r in momenta)]
         for method, q in rebuilt.items()
     ]
-    rows.append(["as printed, from the lower edge", *(f"{-integral(-10.0, r):.4f}" for r in momenta)])
-    rows.append(["right sign, but from 0", *(f"{integral(0.0, r):.4f}" for r in momenta)])
+    rows.append(
+        ["as printed, from the lower edge", *(f"{-formulas.closed_form_integral(-10.0, r):.4f}" for r in momenta)]
+    )
+    rows.append(["right sign, but from 0", *(f"{formulas.closed_form_integral(0.0, r):.4f}" for r in momenta)])
     return f"""## The closed form of Q in two dimensions (supplement)
 
 Right is Q_12 = -Q_21 = p^-1 ∫ [f_1 p - d_1 (D_11 p) - d_s (D_12 p)] ds along z_2 from the lower edge, where p vanishes,
@@ -297,27 +220,11 @@ Q_12 at theta = 0.3:
 The drift through the rebuilt Q is within {error} of the given one, relative to its size, over the bulk."""
 
 
-def hmc_curl(method: str) -> Any:
-    hmc = (lambda z: jnp.stack([z[1], -z[0]]), lambda z: jnp.zeros((2, 2), z.dtype), lambda z: z @ z / 2)
-    return eg.rebuild_curl(*hmc, method=method)
-
-
-def integral(low: float, r: float) -> float:
-    """p^-1 times the integral of f_1 p from `low` to r for HMC on a Gaussian: f_1 = s, p = exp(-s^2/2)."""
-    return quadrature(lambda s: s * np.exp((r**2 - s**2) / 2), low, r)
-
-
-def quadrature(function: Callable, low: float, high: float) -> Any:
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    return (high - low) / 2 * np.sum(weights * function((low + high) / 2 + (high - low) / 2 * nodes))
-
-
 def remark() -> str:
-    """g is odd, so its transform is -2i times the integral of g sin(2 pi k z) over z > 0; a = 1."""
     rows = []
     for k in (0.5, 1.0, 2.0):
-        plus = -quadrature(lambda z, k=k: np.exp(-2 * np.pi * z) * np.sin(2 * np.pi * k * z), 0.0, 6.0)
-        rows.append([f"{k:g}", f"{-k / (2 * np.pi * (k**2 + 1)):+.5f} i", f"{plus:+.5f} i", f"{-plus:+.5f} i"])
+        plus = formulas.transform_of_g(k)
+        rows.append([f"{k:g}", f"{formulas.transform(k):+.5f} i", f"{plus:+.5f} i", f"{-plus:+.5f} i"])
     return f"""## The remark after Theorem 2
 
 The inverse transform of k / (2 pi i (k^2 + a^2)) is g = +½ e^(-2 pi a z) for z > 0 and -½ e^(2 pi a z) for z < 0;
@@ -340,10 +247,7 @@ min U = -1, so U + C crosses zero inside the bulk, where G^-1/2 has a cusp with 
 
 
 def lda_friction() -> str:
-    target = eg.gallery.gaussian(1)
-
-    def law_at(theta: float, integrator: Any) -> Any:
-        return eg.exact_law(eg.sghmc(friction=theta), target, 0.02, integrator)
+    law_at = formulas.friction_law
 
     def row(theta: float) -> list[str]:
         explicit = answer(lambda: law_at(theta, eg.Euler()), lambda chain: f"variance {percent(chain.largest_bias)}")
@@ -361,11 +265,10 @@ of SGHMC with friction theta on a standard Gaussian:
 
 
 def schedule() -> str:
-    a, b, c = 0.01, 1000.0, 0.55
-    growth = [1 + t / b for t in (0.0, 10_000.0)]
+    (a, b, c), times = formulas.SCHEDULE, (0.0, 10_000.0)
     rows = [
-        ["(a (1 + t/b))^-c, printed", *(f"{(a * x) ** -c:.3g}" for x in growth)],
-        ["a (1 + t/b)^-c, right", *(f"{a * x**-c:.3g}" for x in growth)],
+        ["(a (1 + t/b))^-c, printed", *(f"{formulas.printed_schedule(t):.3g}" for t in times)],
+        ["a (1 + t/b)^-c, right", *(f"{formulas.right_schedule(t):.3g}" for t in times)],
     ]
     return f"""## Step-size schedule of SGRLD (supplement)
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ergodica.cli import commands
-from ergodica.cli.named import SAMPLERS
+from ergodica.paper.samplers import SAMPLERS
 
 OWN = """
 import jax.numpy as jnp

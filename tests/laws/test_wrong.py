@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from ergodica.paper.printed.equations import coupled_metric, log_volume, separable_metric, sgrld
+from ergodica.paper.printed.potentials import bent
 from tests.oracle import fokker_planck, weak_form
 from tests.oracle.stationarity import at
 from tests.wrong import RIGHT, WRONG, register
-from tests.wrong.potentials import bent
-from tests.wrong.printed import coupled_metric, log_volume, separable_metric, sgrld
 
 DRAWN = (0, 48)  # seed and number of the points
 

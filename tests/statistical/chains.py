@@ -5,11 +5,13 @@ kernel are traced. Pass functions of modules, not new lambdas: a new function is
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -19,6 +21,9 @@ from ergodica.integrators import State
 # jaxlib 0.10.2 on CPU: under vmap and jit a matrix-vector product beside a reduction is silently wrong in the rows
 # beyond 16,384 (float64; 32,768 in float32). jax-ml/jax issue 39103; 0.10.1 does not have it.
 MOST_CHAINS = 16_384
+
+# A test compiles longer than it runs: JAX 0.10's simple emitters make that half the time. Later ones refuse the option.
+SIMPLE = {"xla_cpu_use_fusion_emitters": False} if jaxlib.__version__.startswith("0.10.") else {}
 
 
 def position_of(phase: Any) -> PyTree:
@@ -89,7 +94,7 @@ def _advance(kernel, states, key, step_size, steps, temperature, batches, observ
     return _loop(kernel, states, key, jnp.asarray(step_size), jnp.asarray(temperature), batches, observe, *numbers)
 
 
-@eqx.filter_jit
+@partial(eqx.filter_jit, compiler_options=SIMPLE)
 def _loop(kernel, states, key, step_size, temperature, batches, observe, steps, burn_in, thin, steps_per_key):
     words = jax.random.key_data(jax.random.split(key))
     chain = jnp.arange(_chains(states), dtype=jnp.uint32)

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .potentials import around_bent, bent, kinetic, lower_block, two_peaks
-from .sde import Family, Sde, correction
+from ergodica.paper.printed import RIGHT
+from ergodica.paper.printed.potentials import around_bent, bent, dense, kinetic, lower_block, two_peaks
+from ergodica.paper.printed.sde import Family, Sde, correction
 
 
 def sghmc(friction: float = 0.7) -> Family:
@@ -107,7 +108,26 @@ def state_dependent() -> Family:
     )
 
 
+def update(dim: int) -> Family:
+    """Eq. `CorrectDrift` with dense D(z), Q(z): Gamma absent, or of the wrong index."""
+    diffusion, curl = dense(dim, seed=dim)
+    both = lambda z: diffusion(z) + curl(z)  # noqa: E731
+
+    def drift_with(gamma):
+        return lambda z: gamma(z) - both(z) @ jax.grad(bent)(z)
+
+    name, right = f"dense_{dim}d", RIGHT[f"dense_{dim}d"]
+    transposed = correction(lambda z: both(z).T)
+    return (
+        right,
+        right.but(f"{name}_gamma_dropped", "mutation: Gamma dropped", drift=drift_with(jnp.zeros_like)),
+        right.but(f"{name}_gamma_index", "mutation: sum_j d_j (D+Q)_ji", drift=drift_with(transposed)),
+    )
+
+
 FAMILIES: list[Family] = [
+    update(2),
+    update(3),
     sghmc(),
     langevin(),
     state_dependent(),

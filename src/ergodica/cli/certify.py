@@ -7,8 +7,8 @@ import click
 
 import ergodica as eg
 from ergodica.cli.loading import load
-from ergodica.cli.named import SAMPLERS
 from ergodica.errors import InputError
+from ergodica.paper.samplers import SAMPLERS
 
 
 @click.command()

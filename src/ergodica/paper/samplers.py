@@ -10,6 +10,7 @@ import ergodica as eg
 
 MATRIX = np.array([[1.2, 0.5], [0.5, 0.8]])
 SKEW = np.array([[0.0, -1.3], [1.3, 0.0]])
+FRICTION, DAMPING = 0.8, 0.1
 
 
 def bent(q: Any) -> Any:
@@ -49,11 +50,30 @@ SAMPLERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "psgld": (lambda: eg.psgld(second_moment, damping=0.3), free),
     "irreversible_langevin": (lambda: eg.irreversible_langevin(SKEW, MATRIX), free),
     "hmc": (lambda: eg.hmc(MATRIX), free),
-    "sghmc": (lambda: eg.sghmc(0.8, MATRIX), free),
-    "relativistic_sghmc": (lambda: eg.relativistic_sghmc(0.8, mass=0.6, speed=1.4), free),
-    "sgnht": (lambda: eg.sgnht(0.8), free),
-    "coordinate_sgnht": (lambda: eg.coordinate_sgnht(0.8), free),
+    "sghmc": (lambda: eg.sghmc(FRICTION, MATRIX), free),
+    "relativistic_sghmc": (lambda: eg.relativistic_sghmc(FRICTION, mass=0.6, speed=1.4), free),
+    "sgnht": (lambda: eg.sgnht(FRICTION), free),
+    "coordinate_sgnht": (lambda: eg.coordinate_sgnht(FRICTION), free),
     "riemannian_sgnht": (lambda: eg.riemannian_sgnht(eg.Scaled(curved)), free),
-    "sgrhmc": (lambda: eg.sgrhmc(eg.fisher(information, damping=0.1)), free),
+    "sgrhmc": (lambda: eg.sgrhmc(eg.fisher(information, damping=DAMPING)), free),
     "gsgrhmc": (lambda: eg.gsgrhmc(), free),
 }
+
+LABELS = {
+    "sgld": "SGLD",
+    "sgfs": "SGFS",
+    "sgrld": "SGRLD",
+    "psgld": "pSGLD",
+    "irreversible_langevin": "irreversible Langevin",
+    "hmc": "HMC",
+    "sghmc": "SGHMC",
+    "relativistic_sghmc": "relativistic SGHMC",
+    "sgnht": "SGNHT",
+    "coordinate_sgnht": "coordinate-wise SGNHT",
+    "riemannian_sgnht": "Riemannian SGNHT",
+    "sgrhmc": "SGRHMC",
+    "gsgrhmc": "gSGRHMC",
+}
+
+# The paper's own, in the order of its section 3; SGFS stands in the paragraph on SGLD.
+SECTION_3 = ("hmc", "sghmc", "sgld", "sgfs", "sgrld", "sgnht", "sgrhmc", "gsgrhmc")

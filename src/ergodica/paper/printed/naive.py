@@ -1,4 +1,4 @@
-"""Naive SGRHMC with a diagonal metric. The scalar and dense forms, and naive SGHMC, are in `printed` by their twins."""
+"""Naive SGRHMC with a diagonal metric. The scalar and dense forms, and naive SGHMC, are in `equations`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -58,3 +59,27 @@ def correction(matrix: Callable) -> Callable:
 def box(dim: int, radius: float) -> Box:
     """The cube [-radius, radius]^dim."""
     return ((-radius, radius),) * dim
+
+
+class Named(Protocol):
+    """Anything with a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Sampler = TypeVar("Sampler", bound=Named)
+
+
+def register(families: Sequence[tuple[Sampler, ...]]) -> tuple[dict[str, Sampler], dict[str, Sampler]]:
+    """(wrong, right) by name; a name is used once, but one right sampler may head several families."""
+    wrong: dict[str, Sampler] = {}
+    right: dict[str, Sampler] = {}
+    for first, *rest in families:
+        for registry, sampler in [(right, first), *((wrong, sampler) for sampler in rest)]:
+            if right.get(sampler.name) is sampler:
+                continue
+            if sampler.name in wrong or sampler.name in right:
+                raise ValueError(f"two samplers are named {sampler.name!r}")
+            registry[sampler.name] = sampler
+    return wrong, right

@@ -1,0 +1,138 @@
+"""The processes of the picture, each placed by `eg.certify_sde`: does it leave its exp(-H) invariant?"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+import ergodica as eg
+from ergodica.paper.flat import flat_sde, start_of
+from ergodica.paper.printed import SLIPS, WRONG
+from ergodica.paper.random_recipes import Plan, build, draw_numbers
+from ergodica.paper.result import Ask
+from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3, curved
+from ergodica.paper.theorem_2.processes import Diffusion, Energy, Process, Waves
+from ergodica.verify.sde import RecipeSde
+
+RESIDUAL = "Fokker-Planck residual"
+# Compiling is what takes the time: a quick run has the first plan only.
+PLANS = (
+    Plan(2, 0, False, (("position", "dense"),), ((("position", "position"), "dense"),)),
+    Plan(2, 2, False, (("momentum", "dense"),), ((("momentum", "position"), "dense"),)),
+)
+GROUPS = {
+    "recipes": "random recipes",
+    "section 3": "samplers of section 3",
+    "no correction": "random recipes\nwithout Γ",
+    "random": "random SDEs",
+    "printed": "as printed",
+    "naive": "naive samplers",
+}
+RECIPES = ("recipes", "section 3")  # inside by Theorem 1
+NAIVE = {
+    "sghmc_naive": "naive SGHMC",
+    "sgrhmc_two_peaks_naive": "naive SGRHMC, two peaks",
+    "sgrhmc_dense_naive": "naive SGRHMC, dense metric",
+}
+
+
+class Placed(NamedTuple):
+    """A process, its residual over what cancels in it, the bound of rounding, and whether it keeps its law."""
+
+    group: str
+    name: str
+    label: str
+    dim: int
+    residual: float
+    tolerance: float
+
+    @property
+    def is_inside(self) -> bool:
+        return self.residual <= self.tolerance
+
+
+class RandomDrift(eqx.Module):
+    """A pull towards 0 and waves, with no thought of any law."""
+
+    pull: np.ndarray
+    waves: Waves
+
+    def __call__(self, z: Any) -> Any:
+        return -self.pull @ z + 1.5 * self.waves(z)
+
+
+class WithoutGamma(eqx.Module):
+    """The drift of a recipe, its correction left out."""
+
+    sde: RecipeSde
+
+    def __call__(self, z: Any) -> Any:
+        layout = self.sde.layout
+        gamma = self.sde.recipe.correction(self.sde.target, layout.unravel(z))
+        return self.sde.drift(z) - layout.ravel(gamma)
+
+
+def random_sde(seed: Any, dim: int) -> Process:
+    """A smooth drift, D and H that have nothing to do with each other."""
+    rng = np.random.default_rng(seed)
+
+    def waves(*shape: int) -> Waves:
+        return Waves(0.6 * rng.normal(size=(*shape, dim)), rng.uniform(0, 6, shape))
+
+    k = rng.normal(size=(2, dim, dim))
+    bowls = 0.15 * k @ np.swapaxes(k, 1, 2) + 0.8 * np.eye(dim)
+    skew = rng.normal(size=(dim, dim))
+    drift = RandomDrift(bowls[0] + skew - skew.T, waves(dim))
+    return Process(drift, Diffusion(waves(dim, dim)), Energy(bowls[1], waves()))
+
+
+def all_processes(ask: Ask) -> list[Placed]:
+    every = list(_cases(ask))
+    found = []
+    for i, (group, name, label, case) in enumerate(every):
+        ask.report(i / len(every), f"{GROUPS[group].replace(chr(10), ' ')}: {label}")
+        process, dim, start = case()
+        report = eg.certify_sde(*process, dim, start=start, seed=ask.seed)
+        check = report[RESIDUAL]
+        found.append(Placed(group, name, label, dim, float(check.figure), float(check.tolerance)))
+    return found
+
+
+Case = Callable[[], tuple[Process, int, Any]]
+
+
+def _cases(ask: Ask) -> Iterator[tuple[str, str, str, Case]]:
+    chance, made, few, plans = (300, 300, 100, PLANS) if ask.full else (12, 6, 4, PLANS[:1])
+    for i in range(chance):
+        yield "random", "random", str(i + 1), lambda i=i: (random_sde([ask.seed, 4, i], 2 + i % 2), 2 + i % 2, None)
+    for i in range(made):
+        yield "recipes", "recipe", str(i + 1), lambda i=i: _recipe(plans, ask.seed, i)
+    for i in range(few):
+        yield "no correction", "no correction", str(i + 1), lambda i=i: _recipe(plans, ask.seed, i, WithoutGamma)
+    for name in SECTION_3:
+        yield "section 3", name, LABELS[name], lambda name=name: _named(name)
+    for name, label in NAIVE.items():
+        yield "naive", name, label, lambda name=name: _wrong(name)
+    for slip in SLIPS if ask.full else ():  # item errata has them in a quick run, too
+        yield "printed", slip.name, slip.where, lambda slip=slip: _wrong(slip.name)
+
+
+def _recipe(plans: tuple[Plan, ...], seed: int, i: int, change: Callable | None = None) -> tuple[Process, int, Any]:
+    plan = plans[i % len(plans)]
+    sde = flat_sde(*build(plan, draw_numbers(plan, [seed, 5, i])))
+    drift = sde.drift if change is None else change(sde)
+    return Process(drift, sde.diffusion, sde.hamiltonian), sde.dim, None
+
+
+def _named(name: str) -> tuple[Process, int, Any]:
+    recipe, target = (make() for make in SAMPLERS[name])
+    if name == "sgrhmc":  # a scalar metric, whose root compiles in a third of the time
+        recipe = eg.sgrhmc(eg.Scaled(curved))
+    sde = flat_sde(recipe, target)
+    return Process(sde.drift, sde.diffusion, sde.hamiltonian), sde.dim, start_of(recipe, target)
+
+
+def _wrong(name: str) -> tuple[Process, int, Any]:
+    sde = WRONG[name]
+    return Process(sde.drift, sde.diffusion, sde.hamiltonian), sde.dim, None

@@ -1,0 +1,283 @@
+"""The supplement's cartoon of D x Q space, from the recipe objects: where each builder's D and Q vanish, are constant,
+or depend on the state."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import sqrtm
+
+from ergodica import tree
+from ergodica.paper import style
+from ergodica.paper.flat import matrices_at, phase_like
+from ergodica.paper.result import Ask, Claim, Item, Picture, Result, Table
+from ergodica.paper.samplers import DAMPING, FRICTION, LABELS, MATRIX, SAMPLERS, SECTION_3, bent, information
+from ergodica.phase import Point
+
+KINDS = ("zero", "constant", "state-dependent")
+PHASES = 8
+ROUNDING = 1e-12
+NEW = ("sgrhmc", "gsgrhmc")  # the paper's own
+BEFORE = tuple(name for name in SECTION_3 if name not in NEW)
+
+# Section 3.1, "Summary", and 3.2: (D, Q) as the paper says.
+SUMMARY = {
+    "sgld": ("constant", "zero"),
+    "sgrld": ("state-dependent", "zero"),
+    "hmc": ("zero", "constant"),
+    "sghmc": ("constant", "constant"),
+    "sgnht": ("constant", "state-dependent"),
+    "sgrhmc": ("state-dependent", "state-dependent"),
+    "gsgrhmc": ("state-dependent", "state-dependent"),
+}
+
+
+class Place(NamedTuple):
+    """A builder's place in the map: the kind of D and of Q, and of each of their blocks."""
+
+    name: str
+    diffusion: str
+    curl: str
+    blocks: dict[str, str]
+    gap: float | None  # to the D and Q that the paper prints for it
+
+    @property
+    def cell(self) -> tuple[str, str]:
+        return self.diffusion, self.curl
+
+
+def kind_of(values: np.ndarray) -> str:
+    """Of a matrix at several phases."""
+    if not np.any(values):
+        return "zero"
+    change = np.max(np.abs(values - values[0]))
+    return "constant" if change <= ROUNDING * np.max(np.abs(values)) else "state-dependent"
+
+
+def in_words(values: np.ndarray) -> str:
+    """The kind of a block, and a multiple of the identity as such."""
+    kind = kind_of(values)
+    first = values[0]
+    is_scalar = kind == "constant" and first.shape[0] == first.shape[1]
+    if is_scalar and np.allclose(first, first[0, 0] * np.eye(len(first)), rtol=0, atol=ROUNDING):
+        return f"constant, {first[0, 0]:+.3g} I"
+    return kind
+
+
+def place(name: str, seed: int) -> Place:
+    build, target = SAMPLERS[name]
+    recipe, law = build(), target()
+    at = matrices_at(recipe, law, PHASES, seed)
+    blocks = {}
+    for slot in recipe.diffusion:
+        values = at.diffusion[:, at.spans[slot], at.spans[slot]]
+        blocks[f"D {slot}"] = in_words(values) + _reads(recipe, law, slot)
+    for row, col in recipe.curl:
+        values = at.curl[:, at.spans[row], at.spans[col]]
+        blocks[f"Q {row}, {col}"] = in_words(values) + _reads(recipe, law, (row, col))
+    gap = None
+    if name in PRINTED:
+        pairs = [PRINTED[name](z, at.spans) for z in at.phases]
+        printed = [np.array(matrices) for matrices in zip(*pairs, strict=True)]
+        gap = max(float(np.abs(a - b).max()) for a, b in zip((at.diffusion, at.curl), printed, strict=True))
+    return Place(name, kind_of(at.diffusion), kind_of(at.curl), blocks, gap)
+
+
+def _reads(recipe: Any, target: Any, key: Any) -> str:
+    """What the block depends on, in words."""
+    with jax.enable_x64(True):
+        phase = phase_like(recipe, target)
+        point = Point(phase, jax.ShapeDtypeStruct((), tree.common_dtype(phase.position)))
+        read = sorted(recipe.reads(point, key))
+    return f" (of {' and '.join(read)})" if read else ""
+
+
+# -- D and Q as the paper prints them, section 3, at one flat phase ------------------------------------
+
+
+def _blocks(spans: dict[str, slice], diffusion: dict[str, Any], curl: dict[tuple[str, str], Any]) -> tuple:
+    size = max(span.stop for span in spans.values())
+    d, q = np.zeros((size, size)), np.zeros((size, size))
+    for slot, block in diffusion.items():
+        d[spans[slot], spans[slot]] = block
+    for (row, col), block in curl.items():
+        q[spans[row], spans[col]] = block
+        q[spans[col], spans[row]] = -np.asarray(block).T
+    return d, q
+
+
+def _with_momentum(diffusion: Any, coupling: Any = None) -> Any:
+    """D on the momentum and Q = [[0, -R], [R, 0]], each a matrix or a function of the position; no R: the identity."""
+
+    def at(z: np.ndarray, spans: dict[str, slice]) -> tuple:
+        q = z[spans["position"]]
+        d = diffusion(q) if callable(diffusion) else diffusion * np.eye(q.size)
+        root = np.eye(q.size) if coupling is None else coupling(q)
+        return _blocks(spans, {"momentum": d}, {("momentum", "position"): root})
+
+    return at
+
+
+def _thermostat(z: np.ndarray, spans: dict[str, slice]) -> tuple:
+    r = z[spans["momentum"]]
+    curl = {("momentum", "position"): np.eye(r.size), ("momentum", "thermostat"): r[:, None] / r.size}
+    return _blocks(spans, {"momentum": FRICTION * np.eye(r.size)}, curl)
+
+
+def _fisher(q: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True):
+        return np.linalg.inv(np.asarray(information(jnp.asarray(q))) + DAMPING * np.eye(q.size))
+
+
+def _grown(q: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True):
+        return 1.5 * np.sqrt(float(bent(jnp.asarray(q))) + 1.5) * np.eye(q.size)
+
+
+PRINTED = {
+    "hmc": _with_momentum(0.0),
+    "sghmc": _with_momentum(FRICTION),
+    "sgld": lambda z, spans: _blocks(spans, {"position": MATRIX}, {}),
+    "sgrld": lambda z, spans: _blocks(spans, {"position": np.diag(z)}, {}),
+    "sgnht": _thermostat,
+    "sgrhmc": _with_momentum(_fisher, lambda q: np.real(sqrtm(_fisher(q)))),
+    "gsgrhmc": _with_momentum(_grown, lambda q: np.sqrt(_grown(q))),
+}
+
+
+# -- claims, table, picture ---------------------------------------------------------------------------
+
+
+def summary_claim(places: dict[str, Place]) -> Claim:
+    """Reproduced if D and Q of every sampler are of the kind that the paper's summary says."""
+    off = [f"{LABELS[name]}: D {places[name].diffusion}, Q {places[name].curl}" for name in _misplaced(places)]
+    return Claim(
+        "map-summary",
+        "SGLD and SGRLD take Q = 0, with a constant and an adaptive D; HMC takes D = 0; SGHMC has both; SGNHT makes Q "
+        "state-dependent; SGRHMC both.",
+        "section 3.1, Summary, and section 3.2",
+        "not reproduced" if off else "reproduced",
+        f"Of {len(SUMMARY)} samplers {len(SUMMARY) - len(off)} have D and Q of the kind that the paper says, read off "
+        f"the recipes at {PHASES} phases." + (f" Others: {'; '.join(off)}." if off else ""),
+        {name: {"D": places[name].diffusion, "Q": places[name].curl} for name in SUMMARY},
+        picture="map",
+    )
+
+
+def _misplaced(places: dict[str, Place]) -> list[str]:
+    return [name for name, cell in SUMMARY.items() if places[name].cell != cell]
+
+
+def printed_claim(places: dict[str, Place]) -> Claim:
+    """Reproduced if the matrices are the printed ones to rounding."""
+    gaps = {name: p.gap for name, p in places.items() if p.gap is not None}
+    off = [LABELS[name] for name, gap in gaps.items() if not gap < ROUNDING]
+    return Claim(
+        "map-printed-matrices",
+        "D and Q of HMC, SGHMC, SGLD, SGRLD, SGNHT and SGRHMC are as printed.",
+        "section 3",
+        "not reproduced" if off else "reproduced",
+        f"The recipes' matrices differ from the printed ones by at most {max(gaps.values()):.1e} at {PHASES} phases"
+        + (f"; those of {', '.join(off)} are others." if off else "."),
+        {"largest_difference": gaps},
+        picture="map",
+    )
+
+
+def new_claim(places: dict[str, Place]) -> Claim:
+    """Reproduced if no earlier sampler has a place where the paper's own are."""
+    taken = {places[name].cell for name in BEFORE}
+    own = {places[name].cell for name in NEW}
+    cells = {p.cell for p in places.values()}
+    return Claim(
+        "map-new-ground",
+        "gSGRHMC covers a part of D x Q space that was not explored before.",
+        "supplement, figure Compare, and section 3.1, Summary",
+        "not reproduced" if own & taken else "reproduced",
+        f"Of the {len(KINDS) ** 2 - 1} places where something moves, the {len(BEFORE)} earlier samplers of section 3 "
+        f"take {len(taken)}; SGRHMC and gSGRHMC stand at D {' or '.join(sorted(d for d, _ in own))}, Q "
+        f"{' or '.join(sorted(q for _, q in own))}, where {'one of them is' if own & taken else 'none of them is'}. "
+        f"All {len(places)} builders of the library take {len(cells)}.",
+        {"taken_before": len(taken), "taken_by_the_library": len(cells), "places": len(KINDS) ** 2 - 1},
+        picture="map",
+    )
+
+
+def table_of(places: dict[str, Place]) -> Table:
+    rows = []
+    for p in places.values():
+        blocks = ["; ".join(f"{k[2:]}: {v}" for k, v in p.blocks.items() if k[0] == which) for which in "DQ"]
+        rows.append((LABELS[p.name], p.diffusion, p.curl, *(b or "none" for b in blocks), p.gap, p.name in SECTION_3))
+    columns = (
+        "sampler", "D", "Q", "blocks of D", "blocks of Q (row, column)", "largest difference to what is printed",
+        "in section 3",
+    )  # fmt: skip
+    caption = f"D and Q of every builder, computed from the recipe at {PHASES} phases; I is the identity."
+    return Table("map", caption, columns, rows, shown=True)
+
+
+def picture_of(places: dict[str, Place]) -> Picture:
+    figure, ((axis,),) = style.new_figure(squeeze=False, size=(7.0, 5.0))
+    for column, d in enumerate(KINDS):
+        for row, q in enumerate(KINDS):
+            here = [p for p in places.values() if p.cell == (d, q)]
+            shade = "#FFFFFF" if not here else "#F1F4F8"
+            axis.add_patch(_patch(column, row, shade))
+            for i, p in enumerate(here):
+                height = row + 0.5 + 0.15 * ((len(here) - 1) / 2 - i)
+                colour = style.COLOURS.get(p.name, "#444444")
+                weight = "bold" if p.name in NEW else "normal"
+                mark = "" if p.name in SECTION_3 else "*"
+                axis.text(column + 0.5, height, LABELS[p.name] + mark, ha="center",
+                          va="center", color=colour, weight=weight, fontsize=9)  # fmt: skip
+            if not here:
+                words = "nothing moves" if (d, q) == ("zero", "zero") else "(empty)"
+                axis.text(column + 0.5, row + 0.5, words, ha="center", va="center", color="#888888", fontsize=9)
+    centres = [i + 0.5 for i in range(len(KINDS))]
+    axis.set(
+        xlim=(0, len(KINDS)),
+        ylim=(0, len(KINDS)),
+        xticks=centres,
+        yticks=centres,
+        xticklabels=KINDS,
+        yticklabels=KINDS,
+        xlabel="diffusion D",
+        ylabel="curl Q",
+    )
+    axis.grid(False)
+    axis.tick_params(length=0)
+    caption = (
+        "D x Q space as the recipes fill it: each builder where its D and Q vanish, are constant, or depend on the "
+        "state. Bold: the paper's own; starred: not in the paper."
+    )
+    return Picture("map", caption, figure, "map")
+
+
+def _patch(column: int, row: int, shade: str) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column, row), 1, 1, facecolor=shade, edgecolor="#BBBBBB", linewidth=0.8)
+
+
+def run(ask: Ask) -> Result:
+    places = {}
+    for i, name in enumerate(SAMPLERS):
+        ask.report(i / len(SAMPLERS), f"D and Q of {LABELS[name]}")
+        places[name] = place(name, ask.seed)
+    text = (
+        f"Every builder's recipe is asked for its D and Q at {PHASES} phases; what does not change is constant. "
+        f"{len(places)} builders stand in {len({p.cell for p in places.values()})} of {len(KINDS) ** 2} places.",
+    )
+    claims = (summary_claim(places), printed_claim(places), new_claim(places))
+    return Result(text, claims, (picture_of(places),), (table_of(places),), settings={"phases": PHASES})
+
+
+ITEM = Item(
+    name="map",
+    title="The map of D and Q",
+    source="supplement, figure Compare",
+    run=run,
+    code=("ergodica/paper/map.py", "ergodica/paper/samplers.py"),
+    seconds=(6.0, 6.0),
+)

@@ -1,0 +1,118 @@
+"""The page as a whole: its head, the summary of all claims, and the items one after another."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from ergodica.lda.report.text import duration, escaped
+from ergodica.paper.items import MODULES
+from ergodica.paper.page.item import item_section
+from ergodica.paper.page.words import badge, counted, marked, verdict_class
+from ergodica.paper.record import VERDICTS, Record
+
+
+def page(folder: Path, records: Sequence[Record]) -> str:
+    """The page as text; pictures are read from the folder and stand in the page itself."""
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{_digest(style)}'; "
+        f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    sections = "\n".join(item_section(folder, record) for record in records)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>A Complete Recipe for Stochastic Gradient MCMC, reproduced</title>
+<style>{style}</style>
+</head>
+<body>
+{_header(records)}
+<main>
+{_claims(records)}
+{sections}
+{_missing(records)}
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("ergodica.paper.page").joinpath(name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _header(records: Sequence[Record]) -> str:
+    verdicts = [claim.verdict for record in records for claim in record.claims]
+    tiles = "".join(
+        f'<div class="{verdict_class(verdict)}"><dt>{verdict}</dt><dd>{verdicts.count(verdict)}</dd></div>'
+        for verdict in VERDICTS
+        if verdict in verdicts
+    )
+    links = "\n".join(f'<a href="#{record.name}">{escaped(record.name)}</a>' for record in records)
+    return f"""<header>
+<h1>The paper, reproduced claim by claim</h1>
+<p class="facts">Ma, Chen and Fox, <cite>A Complete Recipe for Stochastic Gradient MCMC</cite> (2015)<br>
+{_facts(records)}</p>
+<dl class="tiles">{tiles}</dl>
+<nav aria-label="Items">{links}</nav>
+</header>"""
+
+
+def _facts(records: Sequence[Record]) -> str:
+    if not records:
+        return "No item has been run yet."
+    told = [record.circumstances for record in records]
+    modes = " and ".join(sorted({one.mode for one in told}))
+    seeds = ", ".join(map(str, sorted({one.seed for one in told})))
+    first, last = min(one.date for one in told)[:10], max(one.date for one in told)[:10]
+    facts = [
+        counted(len(records), "item"), f"{modes} run", f"seed {seeds}",
+        first if first == last else f"{first} to {last}",
+        duration(sum(one.seconds for one in told)),
+        " or ".join(sorted({f"ergodica {one.versions.get('ergodica', '?')}" for one in told})),
+    ]  # fmt: skip
+    return " · ".join(escaped(fact) for fact in facts)
+
+
+def _claims(records: Sequence[Record]) -> str:
+    rows = "\n".join(
+        f'<tr><td>{badge(claim.verdict)}</td><td><a href="#claim-{claim.name}">{marked(claim.statement)}</a></td>'
+        f'<td><a href="#{record.name}">{escaped(record.name)}</a></td></tr>'
+        for record in records
+        for claim in record.claims
+    )
+    if not rows:
+        return ""
+    return f"""<section id="claims">
+<h2>Claims</h2>
+<div class="scroll"><table class="claims">
+<thead><tr><th>verdict</th><th>claim</th><th>item</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table></div>
+</section>"""
+
+
+def _missing(records: Sequence[Record]) -> str:
+    names = [name for name in MODULES if name not in {record.name for record in records}]
+    if not names:
+        return ""
+    listed = ", ".join(f"<code>{name}</code>" for name in names)
+    return f"""<section id="missing">
+<h2>Not run yet</h2>
+<p>{listed}: <code>ergodica reproduce</code> runs them.</p>
+</section>"""

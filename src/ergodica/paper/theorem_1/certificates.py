@@ -1,0 +1,126 @@
+"""Certificates of the samplers of section 3, and of random recipes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import ergodica as eg
+from ergodica.paper import style
+from ergodica.paper.random_recipes import build_with_normals, draw_numbers, draw_plan
+from ergodica.paper.result import Ask, Claim, Picture, Table
+from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3
+from ergodica.report import Report
+from ergodica.verify.certificate import hypoellipticity
+
+RESIDUAL = "Fokker-Planck residual"
+FLOOR = 1e-18  # a residual of exactly zero is drawn here
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A recipe and its certificate. Theorem 1 is of a law that is kept; that it is reached is a check of its own."""
+
+    name: str
+    kind: str
+    report: Report
+
+    @property
+    def residual(self) -> float:
+        """Infinite where the certificate stopped before it."""
+        return next((c.figure for c in self.report.checks if c.name == RESIDUAL), np.inf)
+
+    @property
+    def tolerance(self) -> float:
+        return next((c.tolerance for c in self.report.checks if c.name == RESIDUAL), 0.0)
+
+    @property
+    def is_kept(self) -> bool:
+        return all(check.passed for check in self.report.checks if check.name != hypoellipticity.NAME)
+
+    @property
+    def is_reached(self) -> bool | None:
+        return next((c.passed for c in self.report.checks if c.name == hypoellipticity.NAME), None)
+
+    @property
+    def failed(self) -> str:
+        return ", ".join(check.name for check in self.report.checks if not check.passed)
+
+
+def certify_named(ask: Ask) -> list[Certified]:
+    found = []
+    for i, name in enumerate(SECTION_3):
+        ask.report(0.45 * i / len(SECTION_3), f"certificate of {LABELS[name]}")
+        build, target = SAMPLERS[name]
+        found.append(Certified(name, "section 3", eg.certify(build(), target(), seed=ask.seed)))
+    return found
+
+
+def certify_random(ask: Ask) -> list[Certified]:
+    plans, draws = (16, 8) if ask.full else (3, 3)
+    found = []
+    for p in range(plans):
+        plan = draw_plan([ask.seed, 1, p])
+        for i in range(draws):
+            ask.report(0.45 + 0.4 * (p + i / draws) / plans, f"random recipe {p * draws + i + 1} of {plans * draws}")
+            recipe, target = build_with_normals(plan, draw_numbers(plan, [ask.seed, 1, p, i]))
+            found.append(Certified(str(plan), "random", eg.certify(recipe, target, seed=ask.seed)))
+    return found
+
+
+def claim_of(found: Sequence[Certified], name: str, statement: str, source: str) -> Claim:
+    """Reproduced if every law is kept: the residual at rounding, and all that it takes for granted."""
+    failed = [c for c in found if not c.is_kept]
+    largest = max(c.residual for c in found)
+    words = (
+        f"{len(found) - len(failed)} of {len(found)} recipes leave exp(-H) invariant by eg.certify; the largest "
+        f"Fokker-Planck residual is {largest:.1e} of what cancels in it (rounding: below {found[0].tolerance:.1e})."
+    )
+    if failed:
+        words += " Not passed: " + "; ".join(f"{c.name} ({c.failed})" for c in failed[:5]) + "."
+    figures: dict[str, Any] = {
+        "recipes": len(found),
+        "passed": len(found) - len(failed),
+        "largest_residual": largest,
+        "tolerance": found[0].tolerance,
+    }
+    verdict = "not reproduced" if failed else "reproduced"
+    return Claim(name, statement, source, verdict, words, figures, picture="certificates")
+
+
+def table_of(found: Sequence[Certified]) -> Table:
+    columns = ("recipe", "kind", "residual", "tolerance", "law kept", "noise reaches everything", "checks not passed")
+    rows = [(c.name, c.kind, c.residual, c.tolerance, c.is_kept, c.is_reached, c.failed) for c in found]
+    return Table(
+        "certificates", "Every certificate: the Fokker-Planck residual over what cancels in it.", columns, rows
+    )
+
+
+def picture_of(found: Sequence[Certified]) -> Picture:
+    named = [c for c in found if c.kind == "section 3"]
+    others = [c for c in found if c.kind != "section 3"]
+    figure, ((axis,),) = style.new_figure(squeeze=False, size=(7.0, 3.6))
+    for place, c in enumerate(named):
+        colour, marker = style.COLOURS.get(c.name, "#555555"), style.MARKERS.get(c.name, "o")
+        axis.plot(max(c.residual, FLOOR), place, marker, color=colour, markersize=8)
+    row = len(named)
+    spread = np.linspace(-0.3, 0.3, len(others))
+    axis.plot([max(c.residual, FLOOR) for c in others], row + spread, "o", color="#777777", markersize=4, alpha=0.7)
+    bound = found[0].tolerance
+    axis.axvline(bound, color="#000000", linestyle="--", linewidth=1)
+    axis.text(bound * 0.8, row + 0.1, "bound of\nrounding", ha="right", va="center", fontsize=9)
+    labels = [LABELS[c.name] for c in named]
+    axis.set(
+        xscale="log",
+        ylim=(-0.6, row + 0.6),
+        xlim=(FLOOR / 2, 10 * max([bound, *(c.residual for c in found if np.isfinite(c.residual))])),
+        xlabel="Fokker-Planck residual over the size of what cancels in it (no unit)",
+        yticks=range(row + 1),
+        yticklabels=[*labels, f"{len(others)} random\nrecipes"],
+    )
+    caption = (
+        f"Residuals of eg.certify for the samplers of section 3 and {len(others)} random recipes; residuals of exactly "
+        f"zero ({sum(c.residual == 0 for c in found)}) are drawn at {FLOOR:g}."
+    )
+    return Picture("certificates", caption, figure, "certificates")

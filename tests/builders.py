@@ -158,6 +158,7 @@ BUILDERS: dict[str, Builder] = {
     "sgrhmc/scaled": Builder(eg.sgrhmc(eg.Scaled(scaled_metric)), BENT, _MOMENTUM),
     "sgrhmc/expanded_mean": Builder(eg.sgrhmc(eg.expanded_mean()), POSITIVE, _MOMENTUM),
     "sgrhmc/fisher": Builder(eg.sgrhmc(FISHER), BENT, _MOMENTUM),
+    "sgrhmc/friction": Builder(eg.sgrhmc(eg.expanded_mean(), friction=2.0), POSITIVE, _MOMENTUM),
     "gsgrhmc/bent": Builder(eg.gsgrhmc(), BENT, _MOMENTUM),
     "gsgrhmc/two_peaks": Builder(eg.gsgrhmc(scale=1.5, offset=1.5), TWO_PEAKS, _MOMENTUM),
 }

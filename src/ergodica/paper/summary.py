@@ -49,19 +49,31 @@ def _lines(records: Sequence[Record]) -> Iterator[str]:
         told = record.circumstances
         non_finite = ", ".join(f"{name}: {count}" for name, count in record.non_finite.items() if count) or "none"
         cells = (
-            f"`{record.name}`", told.mode, str(told.seed), ", ".join(told.corpus) or "demo", told.date,
-            duration(told.seconds), non_finite,
+            f"`{record.name}`", told.mode, str(told.seed), _corpus(told.corpus), told.date, duration(told.seconds),
+            non_finite,
         )  # fmt: skip
         yield f"| {' | '.join(map(_cell, cells))} |"
+    for corpus in dict.fromkeys(record.circumstances.corpus for record in records if record.circumstances.corpus):
+        yield ""
+        yield f"{_corpus(corpus)} (names and bytes): {_cell(', '.join(corpus))}."
+    # The commands differ in the item alone, unless parts of the report were made at different times.
+    commands = [record.circumstances.command.replace(record.name, "ITEM", 1) for record in records]
+    for command in dict.fromkeys(commands):
+        yield ""
+        yield f"One of them again: `{command}`"
     for record in records:
         yield ""
-        yield f"`{record.circumstances.command}`"
+        yield f"### {record.name}"
         yield ""
         for name, value in flat(record.settings):
             yield f"- {_cell(name)}: {_cell(value)}"
     versions = sorted({", ".join(f"{k} {v}" for k, v in record.circumstances.versions.items()) for record in records})
     yield ""
     yield f"Versions: {'; '.join(versions)}."
+
+
+def _corpus(labels: Sequence[str]) -> str:
+    return f"corpus of {len(labels)} file{'s' * (len(labels) > 1)}" if labels else "demo"
 
 
 def _cell(text: str) -> str:

@@ -146,10 +146,11 @@ def test_answers_count_beyond_three_standard_errors():
     assert answers.compare("", slow, fast, 0.05).helps
     assert answers.compare("", fast, slow, 0.05).hurts
     assert not answers.compare("", slow, fast, 0.2).helps  # the grid is too coarse to tell
-    none = answers.compare("", None, fast, 0.05)
-    assert none.ratio is None
-    assert not none.helps
-    assert not none.hurts
+    alone = answers.compare("", None, fast, 0.05)
+    assert alone.ratio is None
+    assert alone.helps
+    assert answers.compare("", fast, None, 0.05).hurts
+    assert answers.compare("", None, None, 0.05) is None
     assert [answers.verdict(*x) for x in ((0, 3), (3, 3), (1, 3))] == [
         "not reproduced",
         "reproduced",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import numpy as np
 
 import ergodica as eg
@@ -87,11 +88,18 @@ def random_sde(seed: Any, dim: int) -> Process:
     return Process(drift, Diffusion(waves(dim, dim)), Energy(bowls[1], waves()))
 
 
+# Certificates between two clearings of what was compiled: after some six hundred the process was killed by the system,
+# which allows a process only so many pieces of memory.
+TOGETHER = 50
+
+
 def all_processes(ask: Ask) -> list[Placed]:
     every = list(_cases(ask))
     found = []
     for i, (group, name, label, case) in enumerate(every):
         ask.report(i / len(every), f"{GROUPS[group].replace(chr(10), ' ')}: {label}")
+        if i % TOGETHER == TOGETHER - 1:
+            jax.clear_caches()
         process, dim, start = case()
         report = eg.certify_sde(*process, dim, start=start, seed=ask.seed)
         check = report[RESIDUAL]
@@ -103,7 +111,7 @@ Case = Callable[[], tuple[Process, int, Any]]
 
 
 def _cases(ask: Ask) -> Iterator[tuple[str, str, str, Case]]:
-    chance, made, few, plans = (300, 300, 100, PLANS) if ask.full else (12, 6, 4, PLANS[:1])
+    chance, made, few, plans = (60, 60, 20, PLANS) if ask.full else (12, 6, 4, PLANS[:1])
     for i in range(chance):
         yield "random", "random", str(i + 1), lambda i=i: (random_sde([ask.seed, 4, i], 2 + i % 2), 2 + i % 2, None)
     for i in range(made):

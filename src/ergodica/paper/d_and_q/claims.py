@@ -30,7 +30,7 @@ class Judge(NamedTuple):
         """The one with the shortest escape in the search: the figures of fresh chains are then no luckier."""
         return min(self.found(**wanted), key=lambda pair: pair[1].expected, default=None)
 
-    def compare(self, words: str, figure: str, without: Found | None, with_it: Found | None) -> Answer:
+    def compare(self, words: str, figure: str, without: Found | None, with_it: Found | None) -> Answer | None:
         a, b = (None if found is None else getattr(found[1], figure) for found in (without, with_it))
         return compare(words, a, b, self.grid_error)
 

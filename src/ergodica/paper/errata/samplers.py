@@ -172,7 +172,7 @@ def slip_claims(found: list[Examined]) -> list[Claim]:
         )
         if name == "sgrld_older_correction":
             words += _measure_words(by_name["sgrld_geometric_correction"])
-        statement = STATEMENTS.get(name, f"As printed, {e.slip.where} is right: {e.slip.printed}.")
+        statement = STATEMENTS.get(name, f"{e.slip.printed} ({e.slip.where}) leaves the law invariant.")
         figures = {
             "residual_printed": e.printed[RESIDUAL].figure,
             "residual_right": e.right[RESIDUAL].figure,

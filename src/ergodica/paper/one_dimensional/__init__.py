@@ -86,7 +86,7 @@ def _settings(parts: int, size: Size) -> dict[str, Any]:
 ITEM = Item(
     name="one-dimensional",
     title="Four samplers on two densities in one dimension",
-    source="figure 2, left; supplement, section E.1",
+    source="figure 2, left; supplement, section F.1",
     run=run,
     code=tuple(f"ergodica/paper/one_dimensional/{name}.py" for name in ("chains", "divergence", "sweep", "findings")),
     seconds=(35.0, 660.0),

@@ -243,7 +243,7 @@ def _printed_offset(curves: Sequence[Curve], refusal: str) -> Claim:
     return Claim(
         name="printed-offset-samples",
         statement=f"The constant C = {PRINTED_OFFSET:g} keeps U + C positive in most cases.",
-        source="supplement, section E.1 (the paper: D = 1.5, C = 0.5)",
+        source="supplement, section F.1 (the paper: D = 1.5, C = 0.5)",
         verdict="reproduced" if works and negative < 0.5 else "not reproduced",
         explanation=f"With two peaks U + {PRINTED_OFFSET:g} is negative on {negative:.0%} of the target's mass, and "
         f"Gamma is infinite where it is zero: at step {got.step_size:g} KL is {got.kl} and {got.non_finite} chains "

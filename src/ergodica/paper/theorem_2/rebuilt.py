@@ -203,14 +203,15 @@ def condition_claim(seed: int) -> Claim:
     time = quad(lambda s: (1 + s**2) ** -1.5 / speed, 0, np.inf)[0]
     return Claim(
         "theorem-2-condition",
-        "Theorem 2 needs an integrable current; without it there may be no such process to speak of.",
+        "Theorem 2 asks for an integrable current: where it is not, the construction does not apply.",
         "Theorem 2, section 2.2, and the remark below it",
         "reproduced" if fails else "not reproduced",
         f"The drift {PUSH[0]:g}, {PUSH[1]:g} over p on a Cauchy law has a Fokker-Planck residual of "
         f"{checks['stationary'].figure:.1e}, but its current over a shell twice as wide is "
         f"{checks['integrable'].figure:.3g} times as large. eg.rebuild_curl "
         f"{'refuses it' if fails else 'does not refuse it'}. Its path from 0 runs off to infinity in {time:.3g} units "
-        "of time, so that no process keeps the law for ever.",
+        "of time, so that no process keeps the law for ever. The condition is enough, and not shown to be needed: here "
+        "Q_12 = (c_1 z_2 - c_2 z_1) / p, for the drift c / p, satisfies Eq. CorrectDrift.",
         {
             "residual": checks["stationary"].figure,
             "growth_of_shells": checks["integrable"].figure,

@@ -1,4 +1,4 @@
-"""Figure 3, right: a correlated density in two dimensions, with the numbers that the paper's picture stands for."""
+"""Figure 2, right: a correlated density in two dimensions, with the numbers that the paper's picture stands for."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -147,7 +147,7 @@ def _settings(ask: Ask) -> dict:
 ITEM = Item(
     name="two-dimensional",
     title="A correlated density in two dimensions",
-    source="figure 3, right",
+    source="figure 2, right",
     run=run,
     code=(
         "ergodica/paper/two_dimensional/__init__.py",

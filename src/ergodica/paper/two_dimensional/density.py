@@ -1,6 +1,6 @@
 """The paper's correlated density in two dimensions, and what is known of it in closed form.
 
-U = a^4 / 10 + (4 (b + 1.2) - a^2)^2 / 2 (figure 3, right). With w = 4 (b + 1.2) - a^2 it is a^4 / 10 + w^2 / 2, and
+U = a^4 / 10 + (4 (b + 1.2) - a^2)^2 / 2 (figure 2, right). With w = 4 (b + 1.2) - a^2 it is a^4 / 10 + w^2 / 2, and
 (a, b) -> (a, w) has a constant Jacobian: a^4 / 10 has the law Gamma(1/4), w is standard normal, independent of a.
 """
 

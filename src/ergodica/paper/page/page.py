@@ -99,12 +99,24 @@ def _claims(records: Sequence[Record]) -> str:
         return ""
     return f"""<section id="claims">
 <h2>Claims</h2>
+{_reading(records)}
 <div class="scroll"><table class="claims">
 <thead><tr><th>verdict</th><th>claim</th><th>item</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table></div>
 </section>"""
+
+
+def _reading(records: Sequence[Record]) -> str:
+    """What a verdict means, and what a quick one does not."""
+    words = (
+        "A claim is judged by a rule that stands beside it. Not reproduced: it was not seen, or the contrary was; the "
+        "explanation says which. In item errata it is a misprint."
+    )
+    if any(record.circumstances.mode == "quick" for record in records):
+        words += " A quick run has few samples, so that a difference may only be too small for it: `--full` decides."
+    return f"<p>{marked(words)}</p>"
 
 
 def _missing(records: Sequence[Record]) -> str:

@@ -43,7 +43,7 @@ def settings_of(parameters: dict[str, Any]) -> Settings:
     if "step_size" in own:  # a person's own is not made smaller
         own |= {"step_size": _step_size(own["step_size"]), "noise": None}
     found = replace(found, **own)
-    _check(found, parameters["seed"])
+    _check(found, parameters["seed"], parameters["topics"])
     return found
 
 
@@ -58,8 +58,9 @@ def _step_size(given: Any) -> float | tuple[float, float, float]:
     return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
 
 
-def _check(settings: Settings, seed: Any) -> None:
-    for name, value in (("seed", seed), ("batch_size", settings.batch_size), ("draws", settings.draws)):
+def _check(settings: Settings, seed: Any, topics: Any) -> None:
+    whole = {"seed": seed, "topics": topics, "batch_size": settings.batch_size, "draws": settings.draws}
+    for name, value in whole.items():
         least = 0 if name == "seed" else 1
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InputError(f"{name} is {value!r}: expected a whole number of at least {least}")

@@ -88,8 +88,8 @@ def random_sde(seed: Any, dim: int) -> Process:
     return Process(drift, Diffusion(waves(dim, dim)), Energy(bowls[1], waves()))
 
 
-# Certificates between two clearings of what was compiled: after some six hundred the process was killed by the system,
-# which allows a process only so many pieces of memory.
+# Certificates between two clearings of what was compiled: after some six hundred without one the process ended with a
+# segmentation fault.
 TOGETHER = 50
 
 

@@ -1,14 +1,12 @@
 """`ergodica lda`: fit, topics, infer, perplexity, report; and one clear line for every mistake."""
 
 import json
-import sys
 
 import pytest
-from click.testing import CliRunner
 
-from ergodica.cli import commands, main
 from ergodica.lda import demo
 from ergodica.lda.training import Learner
+from tests.cli import command
 
 WORDS = demo.vocabulary().words
 FIT = ["--topics", "3", "--batch-size", "20", "--passes", "2", "--held-out", "40", "--sampler", "sgrld"]
@@ -32,22 +30,11 @@ def files(tmp_path_factory):
 
 
 def call(*arguments):
-    result = CliRunner().invoke(commands, ["lda", *arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return command.call("lda", *arguments)
 
 
 def complaint(capsys, monkeypatch, *arguments):
-    """What the entry point says on stderr: one line, exit code 2."""
-    monkeypatch.setattr(sys, "argv", ["ergodica", "lda", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    said = capsys.readouterr().err
-    assert end.value.code == 2, said
-    assert said.startswith("ergodica: ")
-    assert said.count("\n") == 1
-    return said
+    return command.complaint(capsys, monkeypatch, "lda", *arguments)
 
 
 def test_fit_says_what_was_learnt(files):

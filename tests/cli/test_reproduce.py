@@ -1,13 +1,11 @@
 """`ergodica reproduce`: what is typed, what is said, exit codes."""
 
 import json
-import sys
 
 import pytest
-from click.testing import CliRunner
 
-from ergodica.cli import commands, main
 from ergodica.paper import items
+from tests.cli import command
 from tests.unit.paper.test_reproduce import Counted
 
 
@@ -27,22 +25,11 @@ def here(tmp_path, monkeypatch):
 
 
 def call(*arguments):
-    result = CliRunner().invoke(commands, ["reproduce", *arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return command.call("reproduce", *arguments)
 
 
 def complaint(capsys, monkeypatch, *arguments):
-    """What the entry point says on stderr: one line, exit code 2."""
-    monkeypatch.setattr(sys, "argv", ["ergodica", "reproduce", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    said = capsys.readouterr().err
-    assert end.value.code == 2, said
-    assert said.startswith("ergodica: ")
-    assert said.count("\n") == 1
-    return said
+    return command.complaint(capsys, monkeypatch, "reproduce", *arguments)
 
 
 def test_all_items_by_default(counted, here):

@@ -198,16 +198,16 @@ def verdict(report: Any) -> str:
 
 def closed_form() -> str:
     momenta = (0.0, 1.0, 2.0, 3.0)
-    rebuilt = {method: formulas.hmc_curl(method) for method in ("fourier", "closed form")}
+    rebuilt = {method: formulas.rebuilt_curl(formulas.HMC, method) for method in ("fourier", "closed form")}
     error = below(1e-8, max(q.error for q in rebuilt.values()))
     rows = [
         [f"`eg.rebuild_curl`, {method}", *(f"{q.curl((0.3, r))[0, 1]:.4f}" for r in momenta)]
         for method, q in rebuilt.items()
     ]
-    rows.append(
-        ["as printed, from the lower edge", *(f"{-formulas.closed_form_integral(-10.0, r):.4f}" for r in momenta)]
-    )
-    rows.append(["right sign, but from 0", *(f"{formulas.closed_form_integral(0.0, r):.4f}" for r in momenta)])
+    printed = (formulas.printed_curl(formulas.HMC, (0.3, r), row=0) for r in momenta)
+    rows.append(["as printed, from the lower edge", *(f"{q:.4f}" for q in printed)])
+    from_0 = (formulas.integrals(formulas.HMC, (0.3, r), row=0, low=0.0)[0] for r in momenta)
+    rows.append(["right sign, but from 0", *(f"{q:.4f}" for q in from_0)])
     return f"""## The closed form of Q in two dimensions (supplement)
 
 Right is Q_12 = -Q_21 = p^-1 ∫ [f_1 p - d_1 (D_11 p) - d_s (D_12 p)] ds along z_2 from the lower edge, where p vanishes,

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -51,6 +50,7 @@ def reproduce_command(
     """
     from ergodica.paper import items
     from ergodica.paper.reproduce import Asked, Stopped, reproduce
+    from ergodica.paper.summary import count_words
 
     asked = Asked(out, full, seed, corpus)
     try:
@@ -66,10 +66,5 @@ def reproduce_command(
     for record in records:
         for claim in record.claims:
             click.echo(f"{claim.verdict:<28}{record.name:<17}{claim.statement}")
-    click.echo(f"{_counts(records)}: {out / 'index.html'}")
-
-
-def _counts(records: list[Any]) -> str:
-    from ergodica.paper.summary import count_words
-
-    return count_words(records) or "no claims"
+    click.echo(count_words(records) or "no claims")
+    click.echo(out / "index.html")

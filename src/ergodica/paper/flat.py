@@ -12,6 +12,10 @@ from ergodica.tree import Layout
 from ergodica.verify.precision import widened
 from ergodica.verify.sde import RecipeSde, from_recipe
 
+# What certificates of flat SDEs are judged and drawn by, in every item that shows them.
+RESIDUAL = "Fokker-Planck residual"  # the name of the check
+FLOOR = 1e-18  # a residual of exactly zero is drawn here, on a logarithmic axis
+
 
 class Matrices(NamedTuple):
     """D and Q at some phases (n, dim), each (n, dim, dim), and the span of each slot in them."""

@@ -1,6 +1,7 @@
 """The folder of a report while it is written: whose it is, who writes, and which run was not finished."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,13 @@ class ReportFolder:
             self.path.rmdir()
         self._lock.__exit__(*error)
 
-    def finished(self, identity: dict[str, Any]) -> set[str]:
-        """Items that are done of a run of the same identity that was stopped."""
+    def finished(self, identity: dict[str, Any], own: Mapping[str, dict[str, Any]]) -> set[str]:
+        """Items that are done of a run of the same identity that was stopped; `own`: the identity of each item."""
         run = self._marked.get("unfinished")
         if run is None or run["identity"] != identity:
             return set()
         records = [earlier(self.path, name) for name in run["done"]]  # since then one may have been run by itself
-        return {record.name for record in records if record and record.circumstances.identity == identity}
+        return {record.name for record in records if record and record.circumstances.identity == own.get(record.name)}
 
     def begin(self, identity: dict[str, Any] | None, done: set[str]) -> None:
         """Note that the folder is a report's and, with an identity, that a run of all items goes on."""

@@ -23,7 +23,8 @@ from ergodica.lda.stream import Batch
 from ergodica.lda.training import Row, Training, begin
 from ergodica.paper.result import Ask
 
-RUNS = 3  # of each method, as in the paper
+SHOWN_PRESETS = ("paper", "tuned")
+RUNS = 3  # of each method that are drawn, as in the paper
 HELD_OUT = 1_000  # documents at the stream's beginning, as in Patterson and Teh (2013); fewer of a small corpus
 FEWEST = 100  # documents of a corpus
 SOME, MOST = 2_000, 100_000  # documents that are read of a corpus in quick and full runs, and held in memory
@@ -37,7 +38,8 @@ class Pool:
     Attributes:
         size: documents of the whole corpus, S where a preset does not say.
         source, vocabulary_source: where documents and vocabulary are from, in words.
-        reading: seconds that reading and tokenising a hundred documents took.
+        given: what the documents are read from.
+        reading: seconds that reading and tokenising a hundred documents took, with nothing else going on.
         notes: what was left out in reading.
     """
 
@@ -45,6 +47,7 @@ class Pool:
     held_out: Documents
     documents: Documents
     size: int
+    given: Any
     is_demo: bool
     source: str
     vocabulary_source: str
@@ -109,8 +112,9 @@ def _pool(given: Any, vocabulary: Any, wanted: int, source: str, told: str, is_d
         raise InputError(f"the corpus has only {count} documents with two words of the vocabulary: expected {FEWEST}")
     every, held_out = Documents.concatenate(parts), min(HELD_OUT, count // 11)
     return Pool(
-        words, every.take(range(held_out)), every.take(range(held_out, count)), max(size, count) - held_out, is_demo,
-        source, told or f"{len(words)} words built from the first documents", 100 * seconds / count, tuple(notes),
+        words, every.take(range(held_out)), every.take(range(held_out, count)), max(size, count) - held_out, given,
+        is_demo, source, told or f"{len(words)} words built from the first documents", 100 * seconds / count,
+        tuple(notes),
     )  # fmt: skip
 
 
@@ -139,6 +143,17 @@ class Setup:
 
     def settings(self) -> Settings:
         return settings_of(self.parameters(topics=1, seed=0))
+
+    def told(self) -> str:
+        """Its settings in one line."""
+        s = self.settings()
+        step = "{:g} (1 + t/{:g})^-{:g}".format(*s.step_size) if isinstance(s.step_size, tuple) else f"{s.step_size:g}"
+        friction = "" if s.friction is None else f", friction {s.friction:g}"
+        return (
+            f"step {step}, alpha {s.alpha:g}, gamma {s.gamma:g}, batch {s.batch_size}, {s.sweeps} sweeps of which "
+            f"{s.burn_in} burn-in, {s.estimator} estimator, S {'of the corpus' if s.size is None else f'{s.size:g}'}, "
+            f"floor {s.floor:g}, evenness {s.evenness:g}{friction}"
+        )
 
     def parameters(self, topics: int, seed: int) -> dict[str, Any]:
         return LDA(
@@ -169,8 +184,8 @@ class Length:
     looks: int
 
 
-def seeds_of(seed: int, count: int = RUNS) -> list[int]:
-    """One for each run."""
+def seeds_of(seed: int, count: int) -> list[int]:
+    """One for each run; the first ones are the same, whatever their number."""
     return [int(np.random.SeedSequence([seed, run]).generate_state(1)[0]) for run in range(count)]
 
 

@@ -36,7 +36,7 @@ def run(ask: Ask) -> Result:
     ask.report(0.0, "reading the corpus" if ask.corpus else "making the demo corpus")
     # The demo has ten topics: with eleven all are shown.
     length = Length(FULL if ask.full else QUICK, 50 if ask.corpus else TOPICS, looks=4)
-    pool, seed = pool_of(ask, length.documents), seeds_of(ask.seed)[0]
+    pool, seed = pool_of(ask, length.documents), seeds_of(ask.seed, 1)[0]
     learnt, stopped = {}, {}
     for number, sampler in enumerate(SAMPLERS):
 
@@ -59,8 +59,9 @@ def run(ask: Ask) -> Result:
         pictures=[_picture(chosen, best, band)],
         tables=[_table(chosen, scores, best), _long_table(chosen), _quoted()],
         settings={
-            **pool.told(), "topics": length.topics, "documents of a run": length.documents, "seed": seed,
-            **{f"{sampler}, {PRESET}": Setup(sampler, PRESET).settings().to_dict() for sampler in SAMPLERS},
+            **pool.told(), "S of the corpus": pool.size, "topics": length.topics,
+            "documents of a run": length.documents, "seed": seed,
+            **{f"{LABELS[sampler]}, {PRESET} preset": Setup(sampler, PRESET).told() for sampler in SAMPLERS},
         },
         non_finite=stopped,
     )  # fmt: skip
@@ -165,4 +166,5 @@ ITEM = Item(
     run=run,
     code=("ergodica/paper/lda_topics.py", "ergodica/paper/lda_runs.py", "ergodica/lda/topics.py"),
     seconds=(10, 90),
+    reads_corpus=True,
 )

@@ -4,15 +4,15 @@ or depend on the state."""
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import sqrtm
 
 from ergodica import tree
 from ergodica.paper import style
 from ergodica.paper.flat import matrices_at, phase_like
+from ergodica.paper.printed.matrices import PRINTED
 from ergodica.paper.result import Ask, Claim, Item, Picture, Result, Table
-from ergodica.paper.samplers import DAMPING, FRICTION, LABELS, MATRIX, SAMPLERS, SECTION_3, bent, information
+from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3
+from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
 from ergodica.phase import Point
 
 KINDS = ("zero", "constant", "state-dependent")
@@ -78,8 +78,8 @@ def place(name: str, seed: int) -> Place:
         blocks[f"Q {row}, {col}"] = in_words(values) + _reads(recipe, law, (row, col))
     gap = None
     if name in PRINTED:
-        pairs = [PRINTED[name](z, at.spans) for z in at.phases]
-        printed = [np.array(matrices) for matrices in zip(*pairs, strict=True)]
+        pairs = [PRINTED[name].matrices(z) for z in at.phases]
+        printed = [np.array(both) for both in zip(*pairs, strict=True)]
         gap = max(float(np.abs(a - b).max()) for a, b in zip((at.diffusion, at.curl), printed, strict=True))
     return Place(name, kind_of(at.diffusion), kind_of(at.curl), blocks, gap)
 
@@ -93,115 +93,74 @@ def _reads(recipe: Any, target: Any, key: Any) -> str:
     return f" (of {' and '.join(read)})" if read else ""
 
 
-# -- D and Q as the paper prints them, section 3, at one flat phase ------------------------------------
-
-
-def _blocks(spans: dict[str, slice], diffusion: dict[str, Any], curl: dict[tuple[str, str], Any]) -> tuple:
-    size = max(span.stop for span in spans.values())
-    d, q = np.zeros((size, size)), np.zeros((size, size))
-    for slot, block in diffusion.items():
-        d[spans[slot], spans[slot]] = block
-    for (row, col), block in curl.items():
-        q[spans[row], spans[col]] = block
-        q[spans[col], spans[row]] = -np.asarray(block).T
-    return d, q
-
-
-def _with_momentum(diffusion: Any, coupling: Any = None) -> Any:
-    """D on the momentum and Q = [[0, -R], [R, 0]], each a matrix or a function of the position; no R: the identity."""
-
-    def at(z: np.ndarray, spans: dict[str, slice]) -> tuple:
-        q = z[spans["position"]]
-        d = diffusion(q) if callable(diffusion) else diffusion * np.eye(q.size)
-        root = np.eye(q.size) if coupling is None else coupling(q)
-        return _blocks(spans, {"momentum": d}, {("momentum", "position"): root})
-
-    return at
-
-
-def _thermostat(z: np.ndarray, spans: dict[str, slice]) -> tuple:
-    r = z[spans["momentum"]]
-    curl = {("momentum", "position"): np.eye(r.size), ("momentum", "thermostat"): r[:, None] / r.size}
-    return _blocks(spans, {"momentum": FRICTION * np.eye(r.size)}, curl)
-
-
-def _fisher(q: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True):
-        return np.linalg.inv(np.asarray(information(jnp.asarray(q))) + DAMPING * np.eye(q.size))
-
-
-def _grown(q: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True):
-        return 1.5 * np.sqrt(float(bent(jnp.asarray(q))) + 1.5) * np.eye(q.size)
-
-
-PRINTED = {
-    "hmc": _with_momentum(0.0),
-    "sghmc": _with_momentum(FRICTION),
-    "sgld": lambda z, spans: _blocks(spans, {"position": MATRIX}, {}),
-    "sgrld": lambda z, spans: _blocks(spans, {"position": np.diag(z)}, {}),
-    "sgnht": _thermostat,
-    "sgrhmc": _with_momentum(_fisher, lambda q: np.real(sqrtm(_fisher(q)))),
-    "gsgrhmc": _with_momentum(_grown, lambda q: np.sqrt(_grown(q))),
-}
-
-
 # -- claims, table, picture ---------------------------------------------------------------------------
 
 
 def summary_claim(places: dict[str, Place]) -> Claim:
-    """Reproduced if D and Q of every sampler are of the kind that the paper's summary says."""
-    off = [f"{LABELS[name]}: D {places[name].diffusion}, Q {places[name].curl}" for name in _misplaced(places)]
+    """Asked of every sampler that the paper's summary names."""
+    answers = [Answer(LABELS[name], yes_if(places[name].cell == cell)) for name, cell in SUMMARY.items()]
+    wrong = [places[name] for name, cell in SUMMARY.items() if places[name].cell != cell]
+    off = [f"{LABELS[p.name]}: D {p.diffusion}, Q {p.curl}" for p in wrong]
     return Claim(
         "map-summary",
         "SGLD and SGRLD take Q = 0, with a constant and an adaptive D; HMC takes D = 0; SGHMC has both; SGNHT makes Q "
         "state-dependent; SGRHMC both.",
         "section 3.1, Summary, and section 3.2",
-        "not reproduced" if off else "reproduced",
-        f"Of {len(SUMMARY)} samplers {len(SUMMARY) - len(off)} have D and Q of the kind that the paper says, read off "
-        f"the recipes at {PHASES} phases." + (f" Others: {'; '.join(off)}." if off else ""),
+        verdict(answers),
+        f"Of {len(SUMMARY)} samplers {len(SUMMARY) - len(off)} have D and Q of the kind that the paper says."
+        + (f" Others: {'; '.join(off)}." if off else ""),
         {name: {"D": places[name].diffusion, "Q": places[name].curl} for name in SUMMARY},
-        picture="map",
+        conditions(answers),
+        "map",
+        rule=f"Sampler by sampler: D and Q of the library's recipe at {PHASES} phases are zero, constant (to "
+        f"{ROUNDING:g} of their size) or state-dependent as the paper says.",
     )
 
 
-def _misplaced(places: dict[str, Place]) -> list[str]:
-    return [name for name, cell in SUMMARY.items() if places[name].cell != cell]
-
-
 def printed_claim(places: dict[str, Place]) -> Claim:
-    """Reproduced if the matrices are the printed ones to rounding."""
+    """Asked of every sampler whose D and Q are printed."""
     gaps = {name: p.gap for name, p in places.items() if p.gap is not None}
-    off = [LABELS[name] for name, gap in gaps.items() if not gap < ROUNDING]
+    answers = [Answer(LABELS[name], yes_if(gap < ROUNDING)) for name, gap in gaps.items()]
+    off = [answer.words for answer in answers if answer.outcome == "no"]
     return Claim(
         "map-printed-matrices",
-        "D and Q of HMC, SGHMC, SGLD, SGRLD, SGNHT and SGRHMC are as printed.",
+        f"D and Q of {', '.join(LABELS[name] for name in PRINTED)} are as printed.",
         "section 3",
-        "not reproduced" if off else "reproduced",
-        f"The recipes' matrices differ from the printed ones by at most {max(gaps.values()):.1e} at {PHASES} phases"
+        verdict(answers),
+        f"The recipes' matrices differ from the printed ones by at most {max(gaps.values()):.1e} ({len(gaps)} samplers)"
         + (f"; those of {', '.join(off)} are others." if off else "."),
         {"largest_difference": gaps},
-        picture="map",
+        conditions(answers),
+        "map",
+        "print",
+        f"Sampler by sampler: D and Q of the library's recipe, which theorem-1 certifies, differ from the printed "
+        f"ones by less than {ROUNDING:g} in every entry at {PHASES} phases.",
     )
 
 
 def new_claim(places: dict[str, Place]) -> Claim:
     """Reproduced if no earlier sampler has a place where the paper's own are."""
     taken = {places[name].cell for name in BEFORE}
-    own = {places[name].cell for name in NEW}
+    answers = [Answer(LABELS[name], yes_if(places[name].cell not in taken)) for name in NEW]
     cells = {p.cell for p in places.values()}
+    shared = [answer.words for answer in answers if answer.outcome == "no"]
+    stand = "; ".join(f"{LABELS[name]} stands at D {places[name].diffusion}, Q {places[name].curl}" for name in NEW)
     return Claim(
         "map-new-ground",
         "gSGRHMC covers a part of D x Q space that was not explored before.",
         "supplement, figure Compare, and section 3.1, Summary",
-        "not reproduced" if own & taken else "reproduced",
-        f"Of the {len(KINDS) ** 2 - 1} places where something moves, the {len(BEFORE)} earlier samplers of section 3 "
-        f"take {len(taken)}; SGRHMC and gSGRHMC stand at D {' or '.join(sorted(d for d, _ in own))}, Q "
-        f"{' or '.join(sorted(q for _, q in own))}, where {'one of them is' if own & taken else 'none of them is'}. "
-        f"All {len(places)} builders of the library take {len(cells)}.",
-        {"taken_before": len(taken), "taken_by_the_library": len(cells), "places": len(KINDS) ** 2 - 1},
-        picture="map",
-    )
+        verdict(answers),
+        f"Of {len(KINDS) ** 2 - 1} places where something moves the {len(BEFORE)} earlier samplers of section 3 take "
+        f"{len(taken)}. {stand}: " + (f"{', '.join(shared)} not alone." if shared else "a place of their own."),
+        {
+            "taken_before": len(taken), "taken_by_the_library": len(cells), "places": len(KINDS) ** 2 - 1,
+            "earlier_samplers": [LABELS[name] for name in BEFORE],
+        },
+        conditions(answers),
+        "map",
+        rule=f"{' and '.join(LABELS[name] for name in NEW)}, each by itself: no earlier sampler of section 3 has D and "
+        "Q of the same kinds (zero, constant or state-dependent).",
+    )  # fmt: skip
 
 
 def table_of(places: dict[str, Place]) -> Table:
@@ -249,7 +208,7 @@ def picture_of(places: dict[str, Place]) -> Picture:
     axis.tick_params(length=0)
     caption = (
         "D x Q space as the recipes fill it: each builder where its D and Q vanish, are constant, or depend on the "
-        "state. Bold: the paper's own; starred: not in the paper."
+        "state. Bold: the paper's own; starred: section 3 does not give its D and Q."
     )
     return Picture("map", caption, figure, "map")
 

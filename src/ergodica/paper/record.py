@@ -1,16 +1,20 @@
 """An item as it is kept in the folder of a report, and as JSON."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from ergodica.paper.result import Claim, Table, Verdict
 from ergodica.report import plain
 
-FORMAT = 1
+FORMAT = 2
 FIGURES, DATA = "figures", "data"
 VERDICTS: tuple[str, ...] = get_args(Verdict)
+# Whose claims they are, in the order of the page.
+KINDS: dict[str, str] = {
+    "paper": "what the paper says", "print": "formulas as printed", "ours": "what we found",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -19,14 +23,14 @@ class Circumstances:
 
     Args:
         mode: "quick" or "full".
-        corpus: name and size of every file of the documents; empty: the demo corpus.
+        corpus: name and size of every file of the documents; empty: the demo corpus; None: the item reads none.
         date: when it was done, UTC.
         command: what to type for the same figures.
     """
 
     mode: str
     seed: int
-    corpus: tuple[str, ...]
+    corpus: tuple[str, ...] | None
     versions: Mapping[str, str]
     date: str
     seconds: float
@@ -35,7 +39,15 @@ class Circumstances:
     @property
     def identity(self) -> dict[str, Any]:
         """Two runs with the same one give the same figures."""
-        return {"mode": self.mode, "seed": self.seed, "corpus": list(self.corpus), "versions": dict(self.versions)}
+        corpus = None if self.corpus is None else list(self.corpus)
+        return {"mode": self.mode, "seed": self.seed, "corpus": corpus, "versions": dict(self.versions)}
+
+    @property
+    def corpus_words(self) -> str:
+        """In a word or two: none, demo, corpus of 6 files."""
+        if not self.corpus:
+            return "none" if self.corpus is None else "demo"
+        return f"corpus of {len(self.corpus)} file{'s' * (len(self.corpus) > 1)}"
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,19 @@ class Record:
         return drawn | {tabled.csv for tabled in self.tables}
 
 
+def by_kind(records: Iterable[Record]) -> dict[str, list[tuple[Record, Claim]]]:
+    """Claims with their records by whose they are, in the order of the page; kinds without claims are left out."""
+    every = [(record, claim) for record in records for claim in record.claims]
+    found = {kind: [(record, claim) for record, claim in every if claim.kind == kind] for kind in KINDS}
+    return {kind: claims for kind, claims in found.items() if claims}
+
+
+def counts(claims: Iterable[tuple[Record, Claim]]) -> dict[str, int]:
+    """How many have each verdict; verdicts that none has are left out."""
+    verdicts = [claim.verdict for _, claim in claims]
+    return {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
+
+
 def to_json(record: Record) -> dict[str, Any]:
     told = vars(record) | {
         "circumstances": asdict(record.circumstances),
@@ -103,11 +128,11 @@ def from_json(told: Any) -> Record:
     """ValueError, KeyError or TypeError where it is not what `to_json` gave."""
     if not isinstance(told, dict) or told.pop("format", None) != FORMAT:
         raise ValueError(f"expected an object of format {FORMAT}")
-    circumstances = told["circumstances"]
+    circumstances, corpus = told["circumstances"], told["circumstances"]["corpus"]
     record = Record(
         **told
         | {
-            "circumstances": Circumstances(**circumstances | {"corpus": tuple(circumstances["corpus"])}),
+            "circumstances": Circumstances(**circumstances | {"corpus": None if corpus is None else tuple(corpus)}),
             "claims": tuple(Claim(**claim) for claim in told["claims"]),
             "pictures": tuple(Drawn(**picture) for picture in told["pictures"]),
             "tables": tuple(Tabled(Table(**tabled["table"]), tabled["csv"]) for tabled in told["tables"]),
@@ -121,4 +146,6 @@ def from_json(told: Any) -> Record:
     for claim in record.claims:
         if claim.verdict not in VERDICTS:
             raise ValueError(f"{claim.verdict!r} is not a verdict")
+        if claim.kind not in KINDS:
+            raise ValueError(f"{claim.kind!r} is not a kind of claim")
     return record

@@ -38,12 +38,12 @@ class Asked:
     seed: int = 0
     corpus: tuple[str, ...] = ()
 
-    def command(self, *names: str) -> str:
-        """What to type for the same."""
-        corpus = ["--corpus", *self.corpus] if self.corpus else []
+    def command(self, item: Item) -> str:
+        """What to type for the same of one item."""
+        corpus = ["--corpus", *self.corpus] if self.corpus and item.reads_corpus else []
         mode = "--full" if self.full else "--quick"
         return shlex.join(
-            ["ergodica", "reproduce", *names, mode, *corpus, "--out", str(self.out), "--seed", str(self.seed)]
+            ["ergodica", "reproduce", item.name, mode, *corpus, "--out", str(self.out), "--seed", str(self.seed)]
         )
 
 
@@ -54,8 +54,9 @@ def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> li
         is_whole: these are all items; where such a run was stopped, the same one goes on with the item it was in.
     """
     identity = _identity(asked)
+    own = {item.name: identity if item.reads_corpus else identity | {"corpus": None} for item in items}
     with ReportFolder(asked.out) as folder:
-        done = folder.finished(identity) if is_whole else set()
+        done = folder.finished(identity, own) if is_whole else set()
         folder.begin(identity if is_whole else None, done)
         if done:
             print(f"ergodica: going on with a run that was stopped: {len(done)} of {len(items)} done", file=sys.stderr)
@@ -63,7 +64,7 @@ def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> li
         with progress([item for _, item in left], len(items), asked.full) as begin:
             for place, item in left:
                 try:
-                    _run(item, asked, identity, begin(item, place))
+                    _run(item, asked, own[item.name], begin(item, place))
                     done.add(item.name)
                     folder.begin(identity if is_whole else None, done)
                     _publish(asked.out)
@@ -106,15 +107,13 @@ def _run(item: Item, asked: Asked, identity: dict[str, Any], report: Report) -> 
     start = now()
     try:
         with house_style():
-            result = item.run(Ask(asked.full, asked.seed, asked.corpus, report))
+            result = item.run(Ask(asked.full, asked.seed, asked.corpus if item.reads_corpus else (), report))
     except (InputError, NonFiniteError, OSError) as error:
         raise type(error)(f"in {item.name}: {error}") from error
     except Exception as error:
         raise RuntimeError(f"item {item.name} failed with {type(error).__name__}: {error}") from error
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    circumstances = Circumstances(
-        **identity, date=date, seconds=round(now() - start, 2), command=asked.command(item.name)
-    )
+    circumstances = Circumstances(**identity, date=date, seconds=round(now() - start, 2), command=asked.command(item))
     store.write(asked.out, item, result, circumstances)
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Verdict = Literal["reproduced", "not reproduced", "reproduced under conditions", "illustration, no verdict"]
+# Whose claim it is: a sentence of the paper, a formula as it is printed, or a finding of ours about them.
+Kind = Literal["paper", "print", "ours"]
 # A plain value, or one with its standard error: what claims.json holds.
 Figures = Mapping[str, Any]
 
@@ -40,6 +42,7 @@ class Claim:
         name: a slug, unique over all items.
         statement: the claim in one sentence. source: where the paper makes it.
         explanation: one or two sentences that give the measured figures (made by formatting, never typed in).
+        rule: what decides the verdict, in one sentence; it is stated before the figures are known.
         figures: the figures behind the verdict, by name; standard errors beside them.
         conditions: under which the claim holds, where the verdict says so.
         picture: name of the picture of the same item that shows it, or "".
@@ -53,6 +56,8 @@ class Claim:
     figures: Figures
     conditions: str = ""
     picture: str = ""
+    kind: Kind = "paper"
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class Item:
     Args:
         code: modules that its figures came from, as links for the reader.
         seconds: about how long (quick, full) takes on two cores, for the progress display.
+        reads_corpus: whether it looks at the documents: only then do they stand in its command and settings.
     """
 
     name: str
@@ -113,3 +119,4 @@ class Item:
     run: Callable[[Ask], Result]
     code: Sequence[str]
     seconds: tuple[float, float]
+    reads_corpus: bool = False

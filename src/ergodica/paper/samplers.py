@@ -75,5 +75,6 @@ LABELS = {
     "gsgrhmc": "gSGRHMC",
 }
 
-# The paper's own, in the order of its section 3; SGFS stands in the paragraph on SGLD.
-SECTION_3 = ("hmc", "sghmc", "sgld", "sgfs", "sgrld", "sgnht", "sgrhmc", "gsgrhmc")
+# Those whose D and Q section 3 gives, in its order. gSGRHMC is SGRHMC with a metric of the user's; SGFS is only
+# mentioned there, as a variant of SGLD.
+SECTION_3 = ("hmc", "sghmc", "sgld", "sgrld", "sgnht", "sgrhmc", "gsgrhmc")

@@ -24,6 +24,7 @@ from ergodica.paper.record import (
     DATA,
     FIGURES,
     FORMAT,
+    KINDS,
     VERDICTS,
     Circumstances,
     Drawn,
@@ -81,6 +82,10 @@ def faults(result: Result) -> list[str]:
     for claim in result.claims:
         if claim.verdict not in VERDICTS:
             found.append(f"claim {claim.name} has the verdict {claim.verdict!r}")
+        if claim.kind not in KINDS:
+            found.append(f"claim {claim.name} is of the kind {claim.kind!r}")
+        if not claim.rule:
+            found.append(f"claim {claim.name} has no rule")
         if claim.verdict == "reproduced under conditions" and not claim.conditions:
             found.append(f"claim {claim.name} holds under conditions, and does not say which")
         if claim.picture not in pictures | {""}:

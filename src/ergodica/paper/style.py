@@ -20,14 +20,14 @@ COLOURS = {
     "target": "#555555",
 }
 # A second channel beside colour.
-MARKERS = {"sgld": "o", "sghmc": "s", "sgrld": "^", "sgrhmc": "D", "gsgrhmc": "D", "naive_sgrhmc": "X", "sgnht": "v"}
+MARKERS = {"sgld": "o", "sghmc": "s", "sgrld": "^", "sgrhmc": "p", "gsgrhmc": "D", "naive_sgrhmc": "X", "sgnht": "v"}
 LABELS = {
     "sgld": "SGLD",
     "sghmc": "SGHMC",
     "sgrld": "SGRLD",
     "sgrhmc": "SGRHMC",
     "gsgrhmc": "gSGRHMC",
-    "naive_sgrhmc": "naive gSGRHMC",
+    "naive_sgrhmc": "naive SGRHMC",
     "naive_sghmc": "naive SGHMC",
     "sgnht": "SGNHT",
     "hmc": "HMC",

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ergodica.lda.report.text import duration
-from ergodica.paper.page.words import flat
-from ergodica.paper.record import VERDICTS, Record
+from ergodica.paper.page.words import flat, sentence
+from ergodica.paper.record import KINDS, Record, by_kind, counts
 from ergodica.paper.store import write_together
 
 NAME = "summary.md"
@@ -19,9 +19,11 @@ def write_summary(folder: Path, records: Sequence[Record]) -> Path:
 
 
 def count_words(records: Sequence[Record]) -> str:
-    """12 reproduced; 3 not reproduced, ..."""
-    verdicts = [claim.verdict for record in records for claim in record.claims]
-    return "; ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in verdicts)
+    """what the paper says: 12 reproduced, 3 not reproduced; formulas as printed: ..."""
+    return "; ".join(
+        f"{KINDS[kind]}: {', '.join(f'{count} {verdict}' for verdict, count in counts(claims).items())}"
+        for kind, claims in by_kind(records).items()
+    )
 
 
 def _lines(records: Sequence[Record]) -> Iterator[str]:
@@ -30,15 +32,19 @@ def _lines(records: Sequence[Record]) -> Iterator[str]:
     yield "Ma, Chen and Fox, *A Complete Recipe for Stochastic Gradient MCMC* (2015), claim by claim."
     yield "`ergodica reproduce` wrote this page, and every figure in it."
     yield ""
-    yield f"{count_words(records)}." if any(record.claims for record in records) else "No claims yet."
-    yield ""
-    yield "| verdict | claim | what came out | item |"
-    yield "| --- | --- | --- | --- |"
-    for record in records:
-        for claim in record.claims:
-            conditions = f" Conditions: {claim.conditions}" if claim.conditions else ""
+    yield f"Counted by verdict, {count_words(records)}." if by_kind(records) else "No claims yet."
+    yield "A formula that is not reproduced is a misprint: the theory holds with the right form."
+    for kind, claims in by_kind(records).items():
+        yield ""
+        yield f"## {KINDS[kind][0].upper()}{KINDS[kind][1:]}"
+        yield ""
+        yield "| verdict | claim | what came out, by which rule | item |"
+        yield "| --- | --- | --- | --- |"
+        for record, claim in claims:
+            conditions = f" Conditions: {sentence(claim.conditions)}" if claim.conditions else ""
             source = f" ({claim.source})" if claim.source else ""
-            cells = (claim.verdict, f"{claim.statement}{source}", claim.explanation + conditions, f"`{record.name}`")
+            out = f"{claim.explanation}{conditions} Rule: {claim.rule}"
+            cells = (claim.verdict, f"{claim.statement}{source}", out, f"`{record.name}`")
             yield f"| {' | '.join(map(_cell, cells))} |"
     yield ""
     yield "## Settings"
@@ -49,18 +55,20 @@ def _lines(records: Sequence[Record]) -> Iterator[str]:
         told = record.circumstances
         non_finite = ", ".join(f"{name}: {count}" for name, count in record.non_finite.items() if count) or "none"
         cells = (
-            f"`{record.name}`", told.mode, str(told.seed), _corpus(told.corpus), told.date, duration(told.seconds),
+            f"`{record.name}`", told.mode, str(told.seed), told.corpus_words, told.date, duration(told.seconds),
             non_finite,
         )  # fmt: skip
         yield f"| {' | '.join(map(_cell, cells))} |"
-    for corpus in dict.fromkeys(record.circumstances.corpus for record in records if record.circumstances.corpus):
+    for told in {record.circumstances.corpus: record.circumstances for record in records}.values():
+        if told.corpus:
+            yield ""
+            yield f"The {told.corpus_words} (names and bytes): {_cell(', '.join(told.corpus))}."
+    # The commands differ in the item, and in the corpus where an item reads none.
+    commands = {record.name: record.circumstances.command.replace(record.name, "ITEM", 1) for record in records}
+    for command in dict.fromkeys(commands.values()):
+        names = ", ".join(f"`{name}`" for name, own in commands.items() if own == command)
         yield ""
-        yield f"{_corpus(corpus)} (names and bytes): {_cell(', '.join(corpus))}."
-    # The commands differ in the item alone, unless parts of the report were made at different times.
-    commands = [record.circumstances.command.replace(record.name, "ITEM", 1) for record in records]
-    for command in dict.fromkeys(commands):
-        yield ""
-        yield f"One of them again: `{command}`"
+        yield f"One of {names} again: `{command}`"
     for record in records:
         yield ""
         yield f"### {record.name}"
@@ -70,10 +78,6 @@ def _lines(records: Sequence[Record]) -> Iterator[str]:
     versions = sorted({", ".join(f"{k} {v}" for k, v in record.circumstances.versions.items()) for record in records})
     yield ""
     yield f"Versions: {'; '.join(versions)}."
-
-
-def _corpus(labels: Sequence[str]) -> str:
-    return f"corpus of {len(labels)} file{'s' * (len(labels) > 1)}" if labels else "demo"
 
 
 def _cell(text: str) -> str:

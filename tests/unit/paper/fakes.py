@@ -5,6 +5,7 @@ import math
 from ergodica.paper.result import Ask, Claim, Item, Picture, Result, Table
 from ergodica.paper.style import COLOURS, LABELS, MARKERS, new_figure
 
+KINDS = ("paper", "print", "ours")
 VERDICTS = ("reproduced", "not reproduced", "reproduced under conditions", "illustration, no verdict")
 
 
@@ -23,7 +24,8 @@ def found(name: str, ask: Ask) -> Result:
             f"{name}-{i}", f"Claim {i} of {name} & <others> holds", f"section {i + 1}", verdict,  # pyright: ignore
             f"With `eg.sgld` it is {rows[0][2]:.3g} ± {rows[1][2]:.2g} nats, {i} standard errors from none.",
             {"bias": rows[0][2], "error": rows[1][2], "by sampler": {"SGLD": [0.1, math.nan], "runs": 123456}},
-            "steps below 0.01" if "conditions" in verdict else "", "bias",
+            "steps below 0.01" if "conditions" in verdict else "", "bias", KINDS[i % len(KINDS)],
+            f"Rule {i} of {name}.",
         )
         for i, verdict in enumerate(VERDICTS)
     ]  # fmt: skip
@@ -45,8 +47,9 @@ def found(name: str, ask: Ask) -> Result:
 
 
 def fake(name: str = "map", run=None) -> Item:
-    """An item of this name."""
+    """An item of this name; as in the real ones, topic models read the corpus."""
     return Item(
         name, f"The title of {name}", "figure 2", run or (lambda ask: found(name, ask)),
         (f"ergodica/paper/{name.replace('-', '_')}.py", "ergodica/samplers/langevin.py"), (2.0, 60.0),
+        reads_corpus=name.startswith("lda-"),
     )  # fmt: skip

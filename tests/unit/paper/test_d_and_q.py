@@ -10,13 +10,15 @@ import pytest
 from scipy import integrate
 
 import ergodica as eg
-from ergodica.paper import d_and_q
-from ergodica.paper.d_and_q import answers, chains, peaks, trials
+from ergodica.paper import d_and_q, ratios
+from ergodica.paper.best_step import BOUND
+from ergodica.paper.d_and_q import chains, peaks, trials
 from ergodica.paper.d_and_q.chains import Choice, Counts
+from ergodica.paper.ratios import Comparison
 from ergodica.paper.result import Ask
-from ergodica.paper.two_dimensional.trials import BOUND
+from ergodica.paper.verdict import verdict
 
-STEPS = trials.grid(8)
+STEPS = d_and_q.STEPS
 
 
 def test_truth_agrees_with_adaptive_quadrature():
@@ -89,7 +91,7 @@ def test_chains_sample_the_law_whatever_d_and_q(monkeypatch):
     for k, choice in enumerate(kinds):
         found = trials.figures(choice, 0.1, trials._part(counts, slice(32 * k, 32 * (k + 1))), 8)
         assert abs(found.bias) < 6 * found.bias_error < 0.3
-        assert 20 < found.mean_escape < 200
+        assert 20 < found.time < 200
         assert np.all(found.crossing > 1)
 
 
@@ -127,35 +129,56 @@ def test_the_best_step_is_the_largest_within_the_bound_wherever_the_grid_began(l
     choices = [Choice(h, 1.0, False, False, has_momentum=q) for h in (1.0, 4.0) for q in (False, True)]
     found = trials.search(made_up(largest), choices, STEPS, itertools.count(1))
     for choice in choices:
-        best = found.best[choice]
+        best = found[choice].best
         assert best is not None
-        assert largest / 1.5 < best.step_size / trials.unit(choice) <= largest
+        assert largest / 1.15 < best.step_size / trials.unit(choice) <= largest
 
 
 def test_no_step_is_best_where_all_are_biased():
     choice = Choice(1.0, 1.0, False, False)
-    assert trials.search(made_up(0.0), [choice], STEPS, itertools.count(2)).best[choice] is None
+    assert trials.search(made_up(0.0), [choice], STEPS, itertools.count(2))[choice].best is None
 
 
 # -- verdicts and the page --------------------------------------------------------------------------
 
 
-def test_answers_count_beyond_three_standard_errors():
+def test_ratios_count_beyond_three_standard_errors():
     rng = np.random.default_rng(5)
     fast, slow = (x * np.exp(0.1 * rng.normal(size=24)) for x in (1.0, 2.0))
-    assert answers.compare("", slow, fast, 0.05).helps
-    assert answers.compare("", fast, slow, 0.05).hurts
-    assert not answers.compare("", slow, fast, 0.2).helps  # the grid is too coarse to tell
-    alone = answers.compare("", None, fast, 0.05)
-    assert alone.ratio is None
-    assert alone.helps
-    assert answers.compare("", fast, None, 0.05).hurts
-    assert answers.compare("", None, None, 0.05) is None
-    assert [answers.verdict(*x) for x in ((0, 3), (3, 3), (1, 3))] == [
-        "not reproduced",
-        "reproduced",
-        "reproduced under conditions",
-    ]
+
+    def outcome(without, with_it, step_error=0.05):
+        logs = [None if x is None else ratios.log_mean(x, step_error) for x in (without, with_it)]
+        return ratios.ratio(*logs).outcome
+
+    assert outcome(slow, fast) == "yes"
+    assert outcome(fast, slow) == "no"
+    assert outcome(slow, fast, step_error=0.2) == "unclear"  # the step is not known well enough to tell
+    assert outcome(None, fast) == "yes"
+    assert outcome(fast, None) == "no"
+    assert outcome(None, None) == "unclear"
+
+
+def test_log_mean_has_the_error_of_the_seeds():
+    """Against the spread of the same figure over many repetitions, with looks that share their noise."""
+    rng = np.random.default_rng(6)
+    common = rng.gamma(20, size=(2000, 24, 1)) + 0.5 * rng.gamma(20, size=(2000, 24, 3))
+    found = [ratios.log_mean(x) for x in common]
+    assert np.mean([f.error for f in found]) == pytest.approx(np.std([f.value for f in found]), rel=0.1)
+
+
+def test_conditions_name_what_belongs_together_once():
+    helps, hurts = (ratios.ratio(ratios.log_mean(np.full(24, x)), ratios.log_mean(np.ones(24))) for x in (2.0, 0.5))
+    asked = [Comparison(a, b, helps) for a in "AB" for b in "xy"] + [Comparison("C", "x", hurts)]
+    asked[3] = Comparison("B", "y", hurts)
+    assert verdict([c.answer for c in asked]) == "reproduced under conditions"
+    assert ratios.conditions([(c.what, c.where, c.ratio.outcome) for c in asked]) == "A; B (x)"
+    assert "0.5 (B, y) to 2 (A, x)" in ratios.told(asked, "without over with")
+
+
+def test_a_run_in_which_no_step_is_admitted_ends_with_nothing_reproduced(monkeypatch):
+    monkeypatch.setattr(d_and_q, "compiled", lambda has_momentum, length, tell: made_up(0.0))
+    result = d_and_q.run(Ask(seed=1))
+    assert {c.verdict for c in result.claims} == {"not reproduced"}
 
 
 @pytest.mark.parametrize(("growth", "verdict"), [(4.0, "reproduced"), (0.25, "not reproduced")])
@@ -177,3 +200,6 @@ def test_a_run_has_verdicts_that_follow_pictures_and_tables(monkeypatch, growth,
         names = {t.name for t in result.tables}
         assert all(p.table in names for p in result.pictures)
         assert {c.picture for c in result.claims} <= {p.name for p in result.pictures}
+        assert {c.name for c in result.claims if c.kind == "ours"} == {"momentum-resampling"}
+        assert all(c.rule and len(c.explanation.split()) <= 65 for c in result.claims)
+        assert not any(t.shown and len(t.rows) > 20 for t in result.tables)

@@ -1,14 +1,19 @@
 """Item errata: printed slips are rejected, right forms accepted, and a wrong sign in the library changes the claims."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.paper import errata
-from ergodica.paper.errata import formulas, others, samplers
-from ergodica.paper.printed import RIGHT, SLIPS, WRONG
+from ergodica.paper import errata, store
+from ergodica.paper.errata import claims, formulas, lines, others, right, samplers
+from ergodica.paper.items import MODULES
+from ergodica.paper.printed import RIGHT, SLIPS, WRONG, matrices
 from ergodica.paper.result import Ask
 from tests.unit.paper import flipped
 
+SOURCE = Path(__file__).parents[3] / "src"
 ONE = [slip for slip in SLIPS if slip.name == "sgrld_printed"]
 
 
@@ -19,39 +24,135 @@ def found():
         return samplers.examine(Ask())
 
 
+@pytest.fixture(scope="module")
+def result(found):
+    """The whole item, with the certificates of one slip in the place of all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samplers, "examine", lambda ask: [found[0]._replace(slip=slip) for slip in SLIPS])
+        return errata.run(Ask())
+
+
 def test_a_slip_is_rejected_and_its_right_form_accepted(found):
-    (claim,) = samplers.slip_claims(found)
+    (claim,) = claims.slip_claims(found)
     assert claim.verdict == "not reproduced"
     assert "the correction Gamma has the wrong sign" in claim.explanation
     assert "recipe is the same" in claim.explanation
-    assert samplers.right_claim(found).verdict == "reproduced"
+    assert claims.right_claim(found).verdict == "reproduced"
     errata.picture_of(found)
+
+
+def test_a_right_form_that_is_refused_changes_the_claims(found):
+    swapped = [e._replace(right=e.printed, printed=e.right) for e in found]
+    assert claims.slip_claims(swapped)[0].verdict == "reproduced"
+    assert "nothing is wrong" in claims.slip_claims(swapped)[0].explanation
+    assert claims.right_claim(swapped).verdict == "not reproduced"
+    assert "Refused" in claims.right_claim(swapped).explanation
 
 
 def test_a_changed_sign_in_the_library_changes_the_claims(found, monkeypatch):
     monkeypatch.setattr(eg, "sgrld", flipped.sgrld)
     changed = [e._replace(gap=samplers.library_gap(WRONG[e.slip.name].twin, 0)) for e in found]
-    assert samplers.right_claim(changed).verdict == "not reproduced"
-    assert "recipe is another" in samplers.slip_claims(changed)[0].explanation
-    assert samplers.slips_table(changed).rows[0][5] > 1e-2
+    assert claims.right_claim(changed).verdict == "not reproduced"
+    assert "recipe is another" in claims.slip_claims(changed)[0].explanation
+    assert samplers.slips_table(changed).rows[0][4] > 1e-2
+
+
+def test_a_changed_sign_in_q_changes_the_claim_on_updates(monkeypatch):
+    curl = {("momentum", "position"): eg.Scaled(lambda z: -1.0)}
+    monkeypatch.setattr(eg, "hmc", lambda mass: eg.Recipe(energy={"momentum": eg.Gaussian(mass=mass)}, curl=curl))
+    monkeypatch.setattr(right, "PRINTED", {name: right.PRINTED[name] for name in ("hmc", "sgld")})
+    claim, table = right.update_claim(right.update_gaps(0))
+    assert claim.verdict == "reproduced under conditions"
+    assert claim.conditions == "SGLD"
+    assert table.rows[0][1] == pytest.approx(2.0)
 
 
 def test_every_slip_has_a_right_form_in_the_library():
     assert {WRONG[slip.name].twin for slip in SLIPS} == set(samplers.LIBRARY)
     assert set(samplers.LIBRARY) <= set(RIGHT)
-    assert {slip.name for slip in SLIPS} - set(samplers.SLUGS) == {"sgrld_geometric_correction"}
+    assert {slip.name for slip in SLIPS} == {*claims.WORDS, claims.OLDER, claims.WITHOUT_2}
 
 
-@pytest.mark.parametrize("maker", [others.remark, others.schedule, others.gibbs])
-def test_printed_formulas_are_off(maker):
-    claim, table = maker(0)
-    assert claim.verdict == "not reproduced"
-    assert all(len(row) == len(table.columns) for row in table.rows)
+def test_every_claim_is_short_and_has_a_rule(result):
+    for claim in result.claims:
+        assert claim.rule
+        assert len(claim.explanation.split()) <= 60
+        assert claim.kind == "print" or not claim.name.startswith("printed-")
+
+
+def test_every_line_of_the_list_has_its_claim_and_every_printed_formula_its_line(result):
+    here = {line.claim for line in lines.LINES if line.item == "errata"}
+    assert here == {claim.name for claim in result.claims if claim.kind != "ours"}
+    (table,) = (table for table in result.tables if table.name == "lines")
+    assert {row[3] for row in table.rows} == {"right", "wrong", *others_of("theorem-1", "theorem-2", "map"), PARTLY}
+
+
+def test_claims_of_other_items_that_the_list_names_are_there():
+    for line in lines.LINES:
+        module = MODULES[line.item].replace(".", "/")
+        files = [SOURCE / f"{module}.py", *(SOURCE / module).glob("*.py")]
+        assert line.item == "errata" or any(f'"{line.claim}"' in x.read_text() for x in files if x.exists()), line
+
+
+PARTLY = "right under conditions"
+
+
+def others_of(*items):
+    return {f"see item {item}" for item in items}
+
+
+def test_what_is_found_can_be_written(result):
+    assert store.faults(result) == []
+
+
+def test_verdicts_on_what_is_no_sampler(result):
+    verdicts = {claim.name: claim for claim in result.claims}
+    for name in ("printed-remark", "printed-schedule", "printed-gibbs", "printed-closed-form", "printed-older-gamma"):
+        assert verdicts[name].verdict == "not reproduced"
+    assert verdicts["printed-offset"].conditions == "one peak"
+    assert verdicts["naive-sgrhmc-framework"].conditions == "dense metric"
+    assert verdicts["printed-explicit-friction"].conditions == "theta = 50; theta = 99"
+    assert verdicts["printed-section-3-updates"].verdict == "reproduced"
+    assert verdicts["printed-lda-gradient"].verdict == "reproduced"
+    for table in result.tables:
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_right_formulas_would_be_reproduced(monkeypatch):
+    monkeypatch.setattr(formulas, "printed_schedule", formulas.right_schedule)
+    assert others.schedule(0)[0].verdict == "reproduced"
+    bayes, _, good = formulas.topic_weights(0)
+    monkeypatch.setattr(formulas, "topic_weights", lambda seed: (bayes, good, good))
+    assert others.gibbs(0)[0].verdict == "reproduced"
+    monkeypatch.setattr(formulas, "printed_curl", lambda process, z, row: process.curl[0, 1])
+    assert others.closed_form(0)[0].verdict == "reproduced"
+
+
+def test_a_wrong_gradient_is_seen(monkeypatch):
+    gradient, _ = formulas.lda_gradients(0)
+    monkeypatch.setattr(formulas, "lda_gradients", lambda seed: (gradient, gradient + 1e-3))
+    assert right.gradient_claim(0).verdict == "not reproduced"
 
 
 def test_right_formulas():
-    bayes, printed, right = formulas.topic_weights(0)
-    assert right == pytest.approx(bayes)
+    bayes, printed, good = formulas.topic_weights(0)
+    assert good == pytest.approx(bayes)
     assert printed != pytest.approx(bayes, abs=1e-2)
     assert formulas.transform_of_g(1.3) == pytest.approx(formulas.transform(1.3))
     assert formulas.right_schedule(0.0) == formulas.SCHEDULE[0]
+
+
+@pytest.mark.parametrize("process", [formulas.HMC, formulas.NOISY], ids=["HMC", "noisy"])
+def test_the_closed_form_of_both_rows(process):
+    """Q is skew, A S + S A^T + 2 D = 0, and both integrals with the right sign and over p give Q."""
+    assert process.curl == pytest.approx(-process.curl.T)
+    first, second = (np.subtract(*formulas.integrals(process, (0.3, 1.0), row, process.edge)) for row in (0, 1))
+    assert (first, second) == pytest.approx((process.curl[0, 1], process.curl[1, 0]))
+    assert all(abs(formulas.printed_curl(process, (0.3, 1.0), row) - process.curl[0, 1]) > 0.1 for row in (0, 1))
+
+
+def test_printed_matrices_of_sgnht_have_the_printed_shape():
+    diffusion, curl = matrices.sgnht(0.8).matrices(np.array([0.1, 0.2, 0.3, 0.4, 0.5]))
+    assert curl == pytest.approx(-curl.T)
+    assert curl[2:4, 4] == pytest.approx([0.15, 0.2])
+    assert diffusion.diagonal().tolist() == [0, 0, 0.8, 0.8, 0]

@@ -15,7 +15,7 @@ from ergodica.paper.summary import count_words, write_summary
 from tests.unit.paper.fakes import fake, found
 
 QUICK = Circumstances(
-    "quick", 7, (), {"ergodica": "0.1.0"}, "2026-11-16T12:00:00+00:00", 1.5, "ergodica reproduce map --quick --seed 7"
+    "quick", 7, None, {"ergodica": "0.1.0"}, "2026-11-16T12:00:00+00:00", 1.5, "ergodica reproduce map --quick --seed 7"
 )
 
 
@@ -75,12 +75,17 @@ def test_items_in_the_order_of_the_table_and_what_is_missing(page):
 
 def test_every_claim_with_its_verdict_in_words_on_top_and_below(page):
     top, below = page.split("</section>", 1)
+    assert re.findall(r'<h3 class="kind" id="kind-(\w+)">([\w ]+)</h3>', top) == [
+        ("paper", "What the paper says"), ("print", "Formulas as printed"), ("ours", "What we found"),
+    ]  # fmt: skip
+    assert top.index('id="kind-print"') < top.index("#claim-map-1") < top.index('id="kind-ours"')
     for name in ("map", "theorem-1"):
         for i in range(4):
             assert f'<a href="#claim-{name}-{i}">Claim {i} of {name} &amp; &lt;others&gt; holds</a>' in top
             assert f'<article class="claim" id="claim-{name}-{i}">' in below
-    assert len(re.findall('<span class="badge no">', top)) == 2
-    assert "not reproduced</dt><dd>2</dd>" in page
+            assert f"<b>Rule:</b> Rule {i} of {name}.</p>" in below
+    assert len(re.findall('<td><span class="badge no">', top)) == 2
+    assert '<i aria-hidden="true">✗</i> <b>2</b> not reproduced</span>' in page
 
 
 def test_what_stands_with_an_item(page):
@@ -110,13 +115,14 @@ def test_a_page_without_items(tmp_path):
 def test_summary_for_the_documentation(records):
     lines = write_summary(*records).read_text("utf-8").splitlines()
     assert count_words(records[1]) == (
-        "2 reproduced; 2 not reproduced; 2 reproduced under conditions; 2 illustration, no verdict"
+        "what the paper says: 2 reproduced, 2 illustration, no verdict; formulas as printed: 2 not reproduced; "
+        "what we found: 2 reproduced under conditions"
     )
     table = [line for line in lines if line.startswith("| reproduced")]
     assert len(table) == 4
     assert all(line.count(" | ") == 3 for line in table)
     assert any("Conditions: steps below 0.01" in line for line in table)
-    assert "| `map` | quick | 7 | demo | 2026-11-16T12:00:00+00:00 | 1.5 s | naive gSGRHMC at step 0.04: 2 |" in lines
+    assert "| `map` | quick | 7 | none | 2026-11-16T12:00:00+00:00 | 1.5 s | naive gSGRHMC at step 0.04: 2 |" in lines
 
 
 def test_words():

@@ -1,20 +1,14 @@
 """The page in headless Chromium: nothing in the console, pictures shown, links that lead somewhere, on a phone too."""
 
-import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ergodica.paper.reproduce import Asked, reproduce
+from tests import browser
 from tests.unit.paper.fakes import fake
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: apt-get install chromium")
 
 # A window cannot be as narrow as a phone, but a frame can; one made of the page's own text may be looked into.
 LOOK = """
@@ -39,23 +33,6 @@ frame.srcdoc = TEXT;
 """
 
 
-def browse(path, profile, width=1300):
-    """The document after its scripts ran, and what the browser had to say."""
-    options = [
-        "--headless=new",
-        "--virtual-time-budget=5000",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--enable-logging=stderr",
-    ]
-    window = [f"--user-data-dir={profile}", f"--window-size={width},900", "--hide-scrollbars", "--dump-dom"]
-    found = subprocess.run(
-        [str(BROWSER), *options, *window, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
-    return found.stdout, [line for line in found.stderr.splitlines() if "CONSOLE" in line]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "report"
@@ -64,7 +41,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_script_runs_under_the_policy_of_the_page(folder, tmp_path):
-    document, complaints = browse(folder / "index.html", tmp_path)
+    document, complaints = browser.browse(folder / "index.html", tmp_path)
     assert complaints == []
     assert '<html lang="en" class="ready">' in document
 
@@ -78,11 +55,9 @@ def test_pictures_links_and_width(folder, tmp_path, width):
         f'<!DOCTYPE html><meta charset="utf-8"><body><iframe style="border:0" width="{width}" height="800"></iframe>'
         f"<script>{LOOK.replace('TEXT', text)}</script></body>"
     )
-    document, complaints = browse(frame, tmp_path / "profile")
+    document, complaints = browser.browse(frame, tmp_path / "profile", 1300, "--virtual-time-budget=5000")
     assert complaints == []
-    found = re.search(r'data-seen="([^"]*)"', document)
-    assert found is not None
-    seen = json.loads(html.unescape(found[1]))
+    seen = browser.seen(document)
     assert (seen["width"], seen["ready"]) == (width, True)
     assert (seen["wider"], seen["opened"], seen["outside"]) == (0, 0, [])
     assert seen["images"] == [[True, True]] * 2

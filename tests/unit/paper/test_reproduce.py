@@ -34,7 +34,9 @@ class Counted:
         self.runs.append((name, ask))
         ask.report(0.5, "half of it")
         self.then.get(name, lambda: None)()
-        claim = Claim(f"{name}-claim", "It holds", "", "reproduced", f"at seed {ask.seed}", {"seed": ask.seed})
+        claim = Claim(
+            f"{name}-claim", "It holds", "", "reproduced", f"at seed {ask.seed}", {"seed": ask.seed}, rule="so"
+        )
         return Result([f"run {len(self.runs)}"], [claim], non_finite={"SGLD": 3})
 
     def names(self) -> list[str]:
@@ -79,13 +81,28 @@ def test_all_items_leave_a_report(items, asked):
 def test_the_ask_is_handed_on(items, tmp_path):
     corpus = tmp_path / "with space.txt"
     corpus.write_text("a ship in the harbour\n")
-    records = reproduce(items("map"), Asked(tmp_path / "r", True, 5, (str(corpus),)))
+    records = reproduce(items("lda-topics"), Asked(tmp_path / "r", True, 5, (str(corpus),)))
     ask = items.runs[0][1]
     assert (ask.full, ask.seed, ask.corpus) == (True, 5, (str(corpus),))
     told = records[0].circumstances
     assert (told.mode, told.seed, told.corpus) == ("full", 5, ("with space.txt 22",))
     assert f"--full --corpus '{corpus}' --out" in told.command
     assert {"ergodica", "jax", "numpy", "python"} <= set(told.versions)
+
+
+def test_an_item_that_reads_no_corpus_is_not_told_of_it(items, tmp_path):
+    corpus = tmp_path / "a.txt"
+    corpus.write_text("a ship in the harbour\n")
+    asked = Asked(tmp_path / "r", corpus=(str(corpus),))
+    records = reproduce(items("map", "lda-topics"), asked, is_whole=True)
+    assert [ask.corpus for _, ask in items.runs] == [(), (str(corpus),)]
+    assert [record.circumstances.corpus for record in records] == [None, ("a.txt 22",)]
+    assert ["--corpus" in record.circumstances.command for record in records] == [False, True]
+    items.then["lda-topics"] = press
+    for _ in range(2):
+        with pytest.raises(Stopped):
+            reproduce(items("map", "lda-topics"), asked, is_whole=True)
+    assert items.names()[2:] == ["map", "lda-topics", "lda-topics"]  # the stopped run goes on
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_item_it_was_in(items, asked, capsys):

@@ -88,7 +88,7 @@ def test_claims_json(folder):
         store.claims_to_json([store.read(folder, "map")] * 2)
 
 
-CLAIM = Claim("a", "s", "", "reproduced", "e", {})
+CLAIM = Claim("a", "s", "", "reproduced", "e", {}, rule="r")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,8 @@ CLAIM = Claim("a", "s", "", "reproduced", "e", {})
         (Result([], [dataclasses.replace(CLAIM, picture="none")]), "no picture 'none'"),
         (Result([], [dataclasses.replace(CLAIM, verdict="so so")]), "verdict 'so so'"),  # pyright: ignore
         (Result([], [dataclasses.replace(CLAIM, verdict="reproduced under conditions")]), "does not say which"),
+        (Result([], [dataclasses.replace(CLAIM, kind="theirs")]), "kind 'theirs'"),  # pyright: ignore
+        (Result([], [dataclasses.replace(CLAIM, rule="")]), "has no rule"),
         (Result([], tables=[Table("t", "", ["a", "b"], [[1]])]), "a row of another length"),
         (Result([], tables=[Table("t", "", ["a"], [[1]], quoted=["b"])]), "no column 'b'"),
     ],
@@ -112,6 +114,8 @@ def test_what_is_not_sound_is_not_written(tmp_path, result, fault):
 def damage(told, name):
     if name == "verdict":
         told["claims"][0]["verdict"] = "so so"
+    elif name == "kind":
+        told["claims"][0]["kind"] = "theirs"
     elif name == "path":
         told["pictures"][0]["png"] = "../../elsewhere.png"
     elif name == "missing":
@@ -123,7 +127,7 @@ def damage(told, name):
     return told
 
 
-@pytest.mark.parametrize("name", ["verdict", "path", "missing", "format", "file"])
+@pytest.mark.parametrize("name", ["verdict", "kind", "path", "missing", "format", "file"])
 def test_damage_is_one_line_with_the_command_that_mends_it(folder, tmp_path, name):
     (tmp_path / "items").mkdir()
     told = json.loads((folder / "items/map.json").read_text())

@@ -10,14 +10,11 @@ import pytest
 from scipy import integrate
 
 import ergodica as eg
-from ergodica.paper import two_dimensional
+from ergodica.paper import best_step, two_dimensional
 from ergodica.paper.result import Ask
-from ergodica.paper.two_dimensional import chains, density, measured, trials
-from ergodica.paper.two_dimensional.contest import Way, claims
-from ergodica.paper.two_dimensional.trials import BOUND, CHAINS
-
-STEPS = trials.grid(12)
-
+from ergodica.paper.two_dimensional import chains, contest, density, measured, trials
+from ergodica.paper.two_dimensional.contest import At, Way, claims
+from ergodica.paper.two_dimensional.measured import Discrepancy, Measured
 
 # -- the density ------------------------------------------------------------------------------------
 
@@ -62,58 +59,90 @@ def test_autocorrelation_time_counts_negative_correlations(correlation):
     assert trials.autocorrelation_times(means, length) == pytest.approx([expected] * 4, rel=0.15)
 
 
+@pytest.mark.parametrize("count", [20, 250])
+def test_exact_draws_have_no_stein_discrepancy_however_few_they_are(count):
+    rng = np.random.default_rng(2)
+    squares = np.array([[measured.stein_square(density.draw((count,), rng))] for _ in range(200)])
+    assert abs(squares.mean()) < 5 * squares.std() / np.sqrt(200)  # false alarm: 6e-7
+    assert not contest.is_shown(Discrepancy(np.array([count]), squares))
+
+
 def test_stein_discrepancy_sees_a_shift():
     rng = np.random.default_rng(2)
-    draws = density.draw((measured.STEIN_DRAWS,), rng)
-    assert measured.stein_discrepancy(draws + [0.0, 0.3]) > 2 * measured.stein_floor(rng)
+    squares = np.array([[measured.stein_square(density.draw((250,), rng) + [0.0, 0.3])] for _ in range(24)])
+    assert contest.is_shown(Discrepancy(np.array([250]), squares))
 
 
 def test_a_chain_that_leaves_the_finite_numbers_is_counted():
     draws = density.draw((4, 50), np.random.default_rng(3))
     draws[1, 20:] = np.nan
     trial = trials.judge(draws, 0.1, 1.0)
-    assert trial.non_finite == 1
-    assert not trial.is_admitted
+    assert (trial.lost, trial.chains) == (1, 4)
+    assert not best_step.is_confirmed(trial)
 
 
 # -- the search -------------------------------------------------------------------------------------
 
 
-def made_up(largest: float, speed: float = 1.0):
-    """A sampler of exact draws, each held for 2 largest / (speed * step) steps, and biased beyond the largest step."""
+def made_up(largest: float, speed: float = 1.0, loses_from: float = np.inf):
+    """A sampler of exact draws, each held for about 6 largest / (speed * step) steps, biased beyond the largest step.
+
+    From some step on one chain of thirty is lost.
+    """
 
     def sample(step_size: Any, friction: Any, starts: np.ndarray, seed: int) -> np.ndarray:
         rng, length = np.random.default_rng(seed), 160
         sizes = np.broadcast_to(step_size, len(starts))
-        held = np.maximum(1, 2 * largest / (speed * sizes)).astype(int)
-        index = np.arange(length) // held[:, None]
+        held = np.maximum(1, 6 * largest / (speed * sizes))
+        index = (np.arange(length) / held[:, None]).astype(int)
         draws = np.take_along_axis(density.draw((len(starts), length), rng), index[..., None], axis=1)
+        draws[(sizes >= loses_from) & (rng.uniform(size=len(starts)) < 1 / 30)] = np.inf
         return draws + np.where(sizes > largest, 0.5, 0.0)[:, None, None] * np.array([0.0, 1.0])
 
     return sample
 
 
+def searched(largest: float, loses_from: float = np.inf) -> best_step.Found:
+    sample, seeds = made_up(largest, loses_from=loses_from), itertools.count(5)
+    return best_step.search(
+        {1.0: two_dimensional.STEPS},
+        lambda jobs: trials.attempt(sample, jobs, seeds),
+        lambda jobs: [measured.measure(sample, *job, 1, seeds) for job in jobs],
+    )[1.0]
+
+
 @pytest.mark.parametrize("largest", [0.00041, 0.021, 0.31])
 def test_the_best_step_is_the_largest_within_the_bound_wherever_the_grid_began(largest):
-    found = trials.search(made_up(largest), STEPS, 1.0, itertools.count(5))
-    winner = trials.best(found)
-    assert winner is not None
-    assert largest / 2 < winner.step_size <= largest
-    assert found == sorted(found)
-    assert found[0].step_size < winner.step_size < found[-1].step_size
+    found = searched(largest)
+    assert found.best is not None
+    assert largest / 1.15 < found.best.step_size <= largest
+    steps = [t.step_size for t in found.tried]
+    assert steps == sorted(steps)
+    assert steps[0] < found.best.step_size < steps[-1]
+    assert found.next_larger is not None
+    assert found.next_larger.step_size < 1.15 * found.best.step_size
+    assert found.grid_error == pytest.approx(best_step.FINEST, rel=0.05)
+    assert found.step_error >= found.grid_error
 
 
 def test_no_step_is_best_where_all_are_biased():
-    assert trials.best(trials.search(made_up(0.0), STEPS, 1.0, itertools.count(6))) is None
+    assert searched(0.0).best is None
 
 
-def test_fresh_chains_reject_what_is_biased(monkeypatch):
-    monkeypatch.setattr(measured, "STEIN_DRAWS", 40)
-    trial = trials.Trial(0.02, 1.0, 0.0, 0.0, 5.0, 0.1, 0)
-    assert measured.measure(made_up(0.01), trial, itertools.count(7)) == 0
-    found = measured.measure(made_up(0.03), trial, itertools.count(7))
-    assert isinstance(found, measured.Measured)
-    assert abs(found.bias) < BOUND
+def test_a_step_that_loses_fresh_chains_is_out_with_all_larger_ones():
+    found = searched(0.31, loses_from=0.2)
+    assert found.best is not None
+    assert 0.2 / 1.15 < found.best.step_size < 0.2
+    assert found.next_larger is not None
+    assert 0 < found.next_larger.lost <= found.next_larger.chains
+    assert found.step_error == found.grid_error  # the bias is not the limit
+    assert found.lost == sum(t.lost for t in (*found.tried, *found.refused)) > 0
+
+
+def test_fresh_chains_reject_what_is_biased():
+    sample = made_up(0.01)
+    assert best_step.is_confirmed(measured.measure(sample, 1.0, 0.009, 2, itertools.count(7)))
+    assert not best_step.is_confirmed(measured.measure(sample, 1.0, 0.02, 2, itertools.count(7)))
 
 
 # -- chains of the library --------------------------------------------------------------------------
@@ -141,11 +170,17 @@ def test_a_friction_of_one_is_the_papers():
 # -- verdicts and the page --------------------------------------------------------------------------
 
 
-def figures_with(time: float) -> measured.Measured:
-    rng = np.random.default_rng(10)
-    times, stein = (time * np.exp(0.1 * rng.normal(size=shape)) for shape in (24, (24, 6)))
-    looks = 2 ** np.arange(6)
-    return measured.Measured(0.01, 1.0, times, "U", time, 0.0, 0.0, looks, stein, np.zeros((600, 2)))
+def figures_with(time: float) -> At:
+    times = time * np.exp(0.1 * np.random.default_rng(10).normal(size=24))
+    return At(Measured(0.01, 1.0, 0, 100, 0.0, 0.0, times), 0.03)
+
+
+def discrepancy_with(time: float) -> Discrepancy:
+    noise = np.exp(0.1 * np.random.default_rng(11).normal(size=(24, 6)))
+    return Discrepancy(2 ** np.arange(6), time * noise)
+
+
+RIVALS = ("sgld", "sgrld", "sghmc")
 
 
 @pytest.mark.parametrize(
@@ -153,38 +188,67 @@ def figures_with(time: float) -> measured.Measured:
     [((1.0, 1.0), "reproduced"), ((9.0, 9.0), "not reproduced"), ((1.0, 9.0), "reproduced under conditions")],
 )
 def test_verdicts_follow_from_the_figures(times, verdict):
-    rivals = {name: figures_with(3.0) for name in ("sgld", "sgrld", "sghmc")}
-    ways = [Way(f"way {k}", {**rivals, "gsgrhmc": figures_with(t)}, 0.1) for k, t in enumerate(times)]
-    for claim in claims(ways):
+    rivals = dict.fromkeys(RIVALS, figures_with(3.0))
+    ways = [Way(f"way {k}", {**rivals, "gsgrhmc": figures_with(t)}) for k, t in enumerate(times)]
+    paths = {"way 0": {**dict.fromkeys(RIVALS, discrepancy_with(3.0)), "gsgrhmc": discrepancy_with(times[0])}}
+    for claim in claims(ways, paths):
         assert claim.verdict == verdict
+        assert len(claim.figures) == 3
         assert ("way 0" in claim.conditions) == (verdict == "reproduced under conditions")
+        assert claim.kind == "paper"
+        assert claim.rule
+        assert len(claim.explanation.split()) <= 60
 
 
-def test_a_difference_within_the_grid_counts_for_nobody():
-    ways = [
-        Way(
-            "way",
-            {name: figures_with(1.3 if name != "gsgrhmc" else 1.0) for name in ("sgld", "sgrld", "sghmc", "gsgrhmc")},
-            0.1,
-        )
-    ]
-    assert {c.verdict for c in claims(ways)} == {"not reproduced"}
+def test_a_difference_within_the_error_of_the_step_counts_for_nobody():
+    def way(step_error):
+        mine = {name: figures_with(1.0 if name == "gsgrhmc" else 1.3) for name in (*RIVALS, "gsgrhmc")}
+        return Way("way", {name: at._replace(step_error=step_error) for name, at in mine.items()})
+
+    assert {c.verdict for c in claims([way(0.1)], {})} == {"not reproduced"}
+    assert {c.verdict for c in claims([way(0.02)], {})} == {"reproduced"}
+
+
+def test_a_sampler_without_an_admitted_step_has_lost():
+    some, none = figures_with(1.0), None
+    assert contest.time_ratio(Way("way", {"sgld": none, "gsgrhmc": some}), "sgld").outcome == "yes"
+    assert contest.time_ratio(Way("way", {"sgld": some, "gsgrhmc": none}), "sgld").outcome == "no"
+    assert contest.time_ratio(Way("way", {"sgld": none, "gsgrhmc": none}), "sgld").outcome == "unclear"
+
+
+def test_discrepancies_no_larger_than_those_of_exact_draws_say_nothing():
+    """Ten times as large, but within chance of 0: no ratio is made of it."""
+    noise = np.random.default_rng(12).normal(size=(24, 6))
+    paths = {"sgld": Discrepancy(np.arange(6), 10 * noise), "gsgrhmc": Discrepancy(np.arange(6), noise)}
+    way = Way("way", dict.fromkeys(paths, figures_with(1.0)))
+    assert contest.stein_ratio(way, paths, "sgld").outcome == "unclear"
+    assert contest.stein_ratio(way, paths | {"gsgrhmc": discrepancy_with(90.0)}, "sgld").outcome == "no"
+    assert contest.stein_ratio(way, paths | {"sgld": discrepancy_with(9.0)}, "sgld").outcome == "yes"
+    clear = {"sgld": discrepancy_with(4.0), "gsgrhmc": discrepancy_with(1.0)}
+    assert contest.stein_ratio(way, clear, "sgld").value.value == pytest.approx(2.0)
 
 
 def test_a_run_has_pictures_tables_and_no_number_that_json_refuses(monkeypatch):
     speeds = {"sgld": 0.3, "sgrld": 0.4, "sghmc": 0.4, "gsgrhmc": 3.0}
-    monkeypatch.setattr(measured, "STEIN_DRAWS", 40)
     monkeypatch.setattr(two_dimensional, "compiled", lambda arm, length: made_up(0.01, speeds[arm.sampler]))
     said = []
     result = two_dimensional.run(Ask(seed=3, report=lambda done, words: said.append(done)))
     assert said == sorted(said)
-    assert len(said) > 10
+    assert len(said) > 8
     assert {c.verdict for c in result.claims} <= {"reproduced", "reproduced under conditions"}
     tables = {t.name: t for t in result.tables}
     assert all(p.table in tables for p in result.pictures)
     assert tables["times"].shown
+    assert len(tables["times"].rows) <= 20
     assert all(len(row) == len(t.columns) for t in result.tables for row in t.rows)
     assert {c.picture for c in result.claims} <= {p.name for p in result.pictures}
     assert result.non_finite == {arm.label: 0 for arm in chains.arms()}
-    assert CHAINS % len(STEPS) == 0
-    assert CHAINS % measured.SEEDS == 0
+    assert trials.CHAINS % trials.EACH == 0
+    assert trials.CHAINS % measured.SEEDS == 0
+
+
+def test_a_run_in_which_no_step_is_admitted_ends_with_nothing_reproduced(monkeypatch):
+    monkeypatch.setattr(two_dimensional, "compiled", lambda arm, length: made_up(0.0))
+    result = two_dimensional.run(Ask(seed=3))
+    assert {c.verdict for c in result.claims} == {"not reproduced"}
+    assert "no step was admitted" in " ".join(result.text)

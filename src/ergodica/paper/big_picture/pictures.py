@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 
 from ergodica.paper import style
-from ergodica.paper.big_picture.processes import GROUPS, RECIPES, Placed
+from ergodica.paper.big_picture.processes import GROUPS, Placed
+from ergodica.paper.flat import FLOOR
 from ergodica.paper.result import Picture, Table
 
-FLOOR = 1e-18  # a residual of exactly zero is drawn here
 # Colour and marker by group; samplers of section 3 have their own.
 LOOKS = {
     "recipes": ("#332288", "h"),
     "section 3": ("#000000", "o"),
+    "other route": ("#117733", "*"),
     "no correction": ("#56B4E9", "P"),
     "random": ("#999999", "o"),
     "printed": ("#8C6D1F", "s"),
@@ -20,6 +21,7 @@ LOOKS = {
 }
 INNER = (2.0, 1.25)  # half axes of the set of those that keep the law
 OUTER = (4.2, 2.5)
+CROWD = 100  # processes from which on marks are smaller
 
 
 def table_of(found: list[Placed]) -> Table:
@@ -31,10 +33,14 @@ def table_of(found: list[Placed]) -> Table:
             p.residual,
             p.tolerance,
             "inside" if p.is_inside else "outside",
+            p.curl.words,
+            p.curl.error,
         )
         for p in found
     ]
-    columns = ("group", "process", "numbers", "residual", "bound of rounding", "place")
+    columns = (
+        "group", "process", "numbers", "residual", "bound of rounding", "place", "recipe", "drift through Q off by",
+    )  # fmt: skip
     return Table("processes", "Every process and its place.", columns, rows)
 
 
@@ -46,9 +52,22 @@ def counts_table(found: list[Placed]) -> Table:
             continue
         residuals = [p.residual for p in here]
         inside = sum(p.is_inside for p in here)
-        rows.append((words.replace("\n", " "), len(here), inside, len(here) - inside, min(residuals), max(residuals)))
-    columns = ("group", "processes", "law kept", "law not kept", "smallest residual", "largest residual")
-    return Table("counts", "Processes by group, placed by eg.certify_sde.", columns, rows, shown=True)
+        head = (words.replace("\n", " "), len(here), inside, sum(p.is_recipe for p in here))
+        rows.append((*head, min(residuals), max(residuals), largest_error(here)))
+    columns = (
+        "group", "processes", "law kept", "known as recipes", "smallest residual", "largest residual",
+        "drift through rebuilt Q off by",
+    )  # fmt: skip
+    caption = (
+        "Processes by group: the law kept by eg.certify_sde, and a recipe either because it was made as one or because "
+        "eg.rebuild_curl found its Q. The last column is over the size of the drift."
+    )
+    return Table("counts", caption, columns, rows, shown=True)
+
+
+def largest_error(found: list[Placed]) -> float | None:
+    """Of the drift through the rebuilt Q; None where none was rebuilt."""
+    return max((p.curl.error for p in found if p.curl.error is not None), default=None)
 
 
 def _look(p: Placed) -> tuple[str, str]:
@@ -106,7 +125,9 @@ def sets(found: list[Placed], seed: int) -> Picture:
     for p, (x, y) in zip(found, _places(found, rng), strict=True):
         colour, marker = _look(p)
         key = p.label if p.group == "section 3" else GROUPS[p.group].replace("\n", " ")
-        axis.plot(x, y, marker, color=colour, markersize=6, mew=0, alpha=0.85, label="" if key in shown else key)
+        edge = {"mec": "#000000", "mew": 0.9} if p.is_recipe else {"mew": 0}
+        size = (10 if marker == "*" else 7) * (1.0 if len(found) < CROWD else 0.7)
+        axis.plot(x, y, marker, color=colour, markersize=size, label="" if key in shown else key, **edge)
         shown.add(key)
     inside = sum(p.is_inside for p in found)
     axis.text(0, INNER[1] + 0.06, f"keep exp(-H): {inside}", ha="center", va="bottom", color=inner[0], weight="bold")
@@ -116,11 +137,12 @@ def sets(found: list[Placed], seed: int) -> Picture:
     axis.set(xlim=(-OUTER[0] - 0.1, OUTER[0] + 0.1), ylim=(-OUTER[1] - 0.1, OUTER[1] + 0.4), aspect="equal")
     axis.axis("off")
     figure.legend(loc="outside lower center", ncols=4, fontsize=8, handletextpad=0.2, columnspacing=1.0)
-    made = [p for p in found if p.group in RECIPES]
+    rest = sum(p.is_recipe for p in found if not p.is_inside)
     caption = (
-        f"Figure 1 from data. Blue: the processes that eg.certify_sde finds to leave exp(-H) invariant, {inside} of "
-        f"{len(found)}; {sum(p.is_inside for p in made)} of the {len(made)} recipes are among them. Outside, the "
-        "distance from the blue set grows with the logarithm of the residual; directions mean nothing."
+        f"Figure 1 from data. Blue: the {inside} of {len(found)} processes that eg.certify_sde finds to leave exp(-H) "
+        "invariant. With a black rim: known to be recipes, made as such or with a Q that eg.rebuild_curl found: "
+        f"{sum(p.is_recipe for p in found if p.is_inside)} inside and {rest} outside. Outside, the distance from the "
+        "blue set grows with the logarithm of the residual; directions mean nothing."
     )
     return Picture("sets", caption, figure, "processes")
 

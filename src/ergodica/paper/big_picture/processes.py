@@ -1,4 +1,4 @@
-"""The processes of the picture, each placed by `eg.certify_sde`: does it leave its exp(-H) invariant?"""
+"""The processes of the picture: does each leave its exp(-H) invariant (`eg.certify_sde`), and is it a recipe?"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -8,15 +8,14 @@ import jax
 import numpy as np
 
 import ergodica as eg
-from ergodica.paper.flat import flat_sde, start_of
+from ergodica.paper.flat import RESIDUAL, flat_sde, start_of
 from ergodica.paper.printed import SLIPS, WRONG
 from ergodica.paper.random_recipes import Plan, build, draw_numbers
 from ergodica.paper.result import Ask
 from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3, curved
-from ergodica.paper.theorem_2.processes import Diffusion, Energy, Process, Waves
+from ergodica.paper.theorem_2.processes import Diffusion, Energy, Process, Waves, ornstein_uhlenbeck, random
 from ergodica.verify.sde import RecipeSde
 
-RESIDUAL = "Fokker-Planck residual"
 # Compiling is what takes the time: a quick run has the first plan only.
 PLANS = (
     Plan(2, 0, False, (("position", "dense"),), ((("position", "position"), "dense"),)),
@@ -25,6 +24,7 @@ PLANS = (
 GROUPS = {
     "recipes": "random recipes",
     "section 3": "samplers of section 3",
+    "other route": "law by another\nroute, no Q given",
     "no correction": "random recipes\nwithout Γ",
     "random": "random SDEs",
     "printed": "as printed",
@@ -38,8 +38,20 @@ NAIVE = {
 }
 
 
+LINEAR, SINGULAR = "linear", "linear, singular D"
+# How a process is known to be a recipe.
+MADE, REBUILT, NOT_FOUND = "made as one", "Q rebuilt", "no Q found"
+
+
+class Curl(NamedTuple):
+    """What `eg.rebuild_curl` said: in one of the words above, and how far the drift through Q is off, over its size."""
+
+    words: str = ""
+    error: float | None = None
+
+
 class Placed(NamedTuple):
-    """A process, its residual over what cancels in it, the bound of rounding, and whether it keeps its law."""
+    """A process, its residual over what cancels in it, the bound of rounding, and how it is known to be a recipe."""
 
     group: str
     name: str
@@ -47,10 +59,15 @@ class Placed(NamedTuple):
     dim: int
     residual: float
     tolerance: float
+    curl: Curl = Curl()
 
     @property
     def is_inside(self) -> bool:
         return self.residual <= self.tolerance
+
+    @property
+    def is_recipe(self) -> bool:
+        return self.curl.words in (MADE, REBUILT)
 
 
 class RandomDrift(eqx.Module):
@@ -101,10 +118,23 @@ def all_processes(ask: Ask) -> list[Placed]:
         if i % TOGETHER == TOGETHER - 1:
             jax.clear_caches()
         process, dim, start = case()
-        report = eg.certify_sde(*process, dim, start=start, seed=ask.seed)
-        check = report[RESIDUAL]
-        found.append(Placed(group, name, label, dim, float(check.figure), float(check.tolerance)))
+        check = eg.certify_sde(*process, dim, start=start, seed=ask.seed)[RESIDUAL]
+        placed = Placed(group, name, label, dim, float(check.figure), float(check.tolerance))
+        found.append(placed._replace(curl=_curl_of(placed, process, ask.seed)))
     return found
+
+
+def _curl_of(placed: Placed, process: Process, seed: int) -> Curl:
+    """Theorem 2 put to work on whatever keeps its law and was not made as a recipe."""
+    if placed.group in RECIPES:
+        return Curl(MADE)
+    if not placed.is_inside or placed.dim != 2:  # a grid in three dimensions takes too long
+        return Curl()
+    try:
+        rebuilt = eg.rebuild_curl(*process, seed=seed)
+    except eg.InputError:
+        return Curl(NOT_FOUND)
+    return Curl(REBUILT if rebuilt.passed else NOT_FOUND, float(rebuilt.error))
 
 
 Case = Callable[[], tuple[Process, int, Any]]
@@ -112,6 +142,14 @@ Case = Callable[[], tuple[Process, int, Any]]
 
 def _cases(ask: Ask) -> Iterator[tuple[str, str, str, Case]]:
     chance, made, few, plans = (60, 60, 20, PLANS) if ask.full else (12, 6, 4, PLANS[:1])
+    each = 30 if ask.full else 4
+    for i in range(each):
+        process, _ = ornstein_uhlenbeck([ask.seed, 9, i], 2)
+        name = SINGULAR if _is_singular(process) else LINEAR
+        yield "other route", name, f"{name} {i + 1}", lambda process=process: (process, 2, None)
+    for i in range(each):
+        label = f"stream function {i + 1}"
+        yield "other route", "stream function", label, lambda i=i: (random([ask.seed, 10, i])[0], 2, None)
     for i in range(chance):
         yield "random", "random", str(i + 1), lambda i=i: (random_sde([ask.seed, 4, i], 2 + i % 2), 2 + i % 2, None)
     for i in range(made):
@@ -124,6 +162,12 @@ def _cases(ask: Ask) -> Iterator[tuple[str, str, str, Case]]:
         yield "naive", name, label, lambda name=name: _wrong(name)
     for slip in SLIPS if ask.full else ():  # item errata has them in a quick run, too
         yield "printed", slip.name, slip.where, lambda slip=slip: _wrong(slip.name)
+
+
+def _is_singular(process: Process) -> bool:
+    with jax.enable_x64(True):
+        low, high = np.linalg.eigvalsh(np.asarray(process.diffusion(np.zeros(2))))
+    return bool(low < 1e-9 * high)
 
 
 def _recipe(plans: tuple[Plan, ...], seed: int, i: int, change: Callable | None = None) -> tuple[Process, int, Any]:

@@ -4,20 +4,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ergodica.paper.best_step import BOUND, FINEST, Found, grid
 from ergodica.paper.d_and_q import claims, peaks, pictures
-from ergodica.paper.d_and_q.answers import BEYOND
 from ergodica.paper.d_and_q.chains import Choice, compiled
-from ergodica.paper.d_and_q.trials import CHAINS, SEEDS, Figures, Search, grid, search, try_all
+from ergodica.paper.d_and_q.trials import CHAINS, SEEDS, Figures, search, try_all
 from ergodica.paper.result import Ask, Item, Result
-from ergodica.paper.two_dimensional.trials import BOUND, grid_error
+from ergodica.paper.verdict import SURE, Estimate
 
 LENGTH = {False: 3000, True: 16_000}  # steps of a chain, quick and full
-STEPS = {False: grid(8), True: grid(16)}
+STEPS = grid(0.1, 1.6, 8)  # in units of `trials.unit`
 HEIGHTS = (1.0, 4.0)  # of the barrier; the paper's density has 1
 SIZES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 RESAMPLED = (0.125, 1.0, 8.0)  # sizes of D with which momentum resampling is tried
 EVERY = (10, 30, 100)
 NEAR_MODE_CHAINS = 1008  # that biases near the modes are small takes more chains to see
+
+
+_Pairs = dict[str, tuple[Figures, Figures]]
 
 
 class _Progress:
@@ -37,46 +40,57 @@ class _Progress:
 
 def run(ask: Ask) -> Result:
     """Every choice at its best step within the bound, in gradient evaluations."""
-    seeds, steps = _seeds(ask.seed), STEPS[ask.full]
+    seeds = _seeds(ask.seed)
     alone = [Choice(h, 1.0, grows, False, has_momentum=False) for h in HEIGHTS for grows in (False, True)]
     plain = [Choice(h, s, d, q) for h in HEIGHTS for s in SIZES for d in (False, True) for q in (False, True)]
     never = [c for c in plain if c.size in RESAMPLED and c.diffusion_grows == c.curl_grows]
     drawn = [c._replace(every=n) for c in never for n in EVERY]
-    # as many chains as there would be without extensions, and some for them
-    progress = _Progress(ask, 1.4 * SEEDS * (len(steps) + CHAINS) * len(alone + plain + drawn))
+    # as many chains as there would be with one grid, one finer one and one confirmation, and some more
+    progress = _Progress(ask, 1.4 * SEEDS * (2 * len(STEPS) + CHAINS) * len(alone + plain + drawn))
     progress("no Q")
     count_without = compiled(False, LENGTH[ask.full], progress.tell)
-    without = search(count_without, alone, steps, seeds)
+    without = search(count_without, alone, STEPS, seeds)
     progress("D and Q of every size")
     count = compiled(True, LENGTH[ask.full], progress.tell)
-    found = search(count, plain, steps, seeds)
+    with_curl = search(count, plain, STEPS, seeds)
     progress("momentum resampling")
-    resampled = search(count, drawn, steps, seeds)
-    best = {**without.best, **found.best, **resampled.best}
+    resampled = search(count, drawn, STEPS, seeds)
     progress("accuracy near the modes")
-    pairs = {**_near_mode(count_without, without, 1.0, next(seeds)), **_near_mode(count, found, 1.0, next(seeds))}
+    pairs = {**_near_mode(count_without, without, 1.0, next(seeds)), **_near_mode(count, with_curl, 1.0, next(seeds))}
     ask.report(0.98, "pictures")
-    judge = claims.Judge(best, grid_error(steps))
+    searches = {"no Q": without, "D and Q": with_curl, "momentum resampling": resampled}
+    lost = {name: sum(f.lost for f in found.values()) for name, found in searches.items()}
+    return _result(ask, {**without, **with_curl, **resampled}, never, pairs, lost)
+
+
+def _result(
+    ask: Ask, found: dict[Choice, Found[Figures]], never: list[Choice], pairs: _Pairs, lost: dict[str, int]
+) -> Result:  # fmt: skip
+    judge = claims.Judge(found)
+    best = {c: f.best for c, f in found.items()}
+    made = [
+        judge.diffusion_escapes(HEIGHTS),
+        judge.adaptive_diffusion(HEIGHTS),
+        claims.near_mode(pairs),
+        judge.curl_traverses(HEIGHTS),
+        judge.adaptive_curl(HEIGHTS),
+        judge.resampling(never, _words),
+    ]
     accuracy, accuracy_table = pictures.accuracy(pairs)
+    ratios, ratios_table = pictures.ratios([claim for claim in made if claim.picture != accuracy.name])
     return Result(
         text=_text(judge),
-        claims=[
-            judge.diffusion_escapes(HEIGHTS),
-            judge.adaptive_diffusion(HEIGHTS),
-            claims.near_mode(pairs),
-            judge.curl_traverses(HEIGHTS),
-            judge.adaptive_curl(HEIGHTS),
-            judge.resampling(never, _words),
-        ],
+        claims=made,
         pictures=[
             pictures.times(best, HEIGHTS, "escape", "escape time, gradient evaluations", _ESCAPE),
             pictures.times(best, HEIGHTS, "crossing", "crossing time, gradient evaluations", _CROSSING),
             accuracy,
             pictures.resampling(best, never, _words),
+            ratios,
         ],
-        tables=[pictures.table(best), accuracy_table],
+        tables=[pictures.table(found), accuracy_table, ratios_table],
         settings=_settings(ask),
-        non_finite={"no Q": without.lost, "D and Q": found.lost, "momentum resampling": resampled.lost},
+        non_finite=lost,
     )
 
 
@@ -97,12 +111,12 @@ def _seeds(seed: int) -> Iterator[int]:
         yield int(rng.integers(2**32))
 
 
-def _near_mode(count, found: Search, size: float, seed: int) -> dict[str, tuple[Figures, Figures]]:
+def _near_mode(count, found: dict[Choice, Found[Figures]], size: float, seed: int) -> _Pairs:
     """Constant and growing D of the same mean with a constant Q or none, at the smaller of their best steps."""
     jobs, words = [], []
     for height in HEIGHTS:
-        both = [c for c in found.best if (c.height, c.size, c.curl_grows) == (height, size, False)]
-        steps = [f.step_size for c in both if (f := found.best[c]) is not None]
+        both = [c for c in found if (c.height, c.size, c.curl_grows) == (height, size, False)]
+        steps = [f.step_size for c in both if (f := found[c].best) is not None]
         if len(steps) < len(both):
             continue
         jobs += [(c, min(steps)) for c in sorted(both, key=lambda c: c.diffusion_grows)]
@@ -111,25 +125,25 @@ def _near_mode(count, found: Search, size: float, seed: int) -> dict[str, tuple[
     return {w: (made[2 * k], made[2 * k + 1]) for k, w in enumerate(words)}
 
 
-def _words(choice: Choice) -> str:
+def _words(choice: Choice) -> tuple[str, str]:
     kind = "growing" if choice.diffusion_grows else "constant"
-    return f"D and Q {kind}, D {choice.size:g}, barrier {choice.height:g}"
+    return f"D and Q {kind}, D {choice.size:g}", f"barrier {choice.height:g}"
 
 
 def _text(judge: claims.Judge) -> list[str]:
     fastest = []
     for height in HEIGHTS:
         top = judge.at_best_size(height=height)
-        if top is None:
+        if top is None or top[1].best is None:
             continue
-        choice, f = top
+        choice, escape = top[0], Estimate.of(top[1].best.escape)
         kinds = " and ".join(
             f"{name} {'growing with U' if grows else 'constant'}"
             for name, grows in (("D", choice.diffusion_grows), ("Q", choice.curl_grows))
         )
         resampled = f", momentum drawn anew every {choice.every} steps" if choice.every else ""
         where = f"{kinds}, D of mean {choice.size:g}{resampled}" if choice.has_momentum else f"no Q, {kinds[:-11]}"
-        fastest.append(f"barrier {height:g}: {f.escape.mean():.0f} ± {pictures.error(f.escape):.1f} ({where})")
+        fastest.append(f"barrier {height:g}: {escape} ({where})")
     return [
         "U = h (t^4 - 2 t^2) has two peaks and a barrier of height h between them; h = 1 is the paper's density. For "
         "every choice of D and Q: how many gradient evaluations it takes from the bottom of one well to that of the "
@@ -151,13 +165,14 @@ def _settings(ask: Ask) -> dict:
         "means of D": SIZES,
         "mean of Q": 1.0,
         "steps between momentum resamplings": EVERY,
-        "step sizes, in units of 1/w (with Q) or 1/(w^2 D), w^2 = 8 h": [float(f"{x:.4g}") for x in STEPS[ask.full]],
+        "step sizes, in units of 1/w (with Q) or 1/(w^2 D), w^2 = 8 h": [float(f"{x:.4g}") for x in STEPS],
+        "error of a log time from the finer grid, at most": FINEST,
         "steps of a chain": LENGTH[ask.full],
         "seeds": SEEDS,
         "chains of a seed": CHAINS,
         "chains of a seed, near the modes": NEAR_MODE_CHAINS // SEEDS,
         "bound on the bias, sds": BOUND,
-        "standard errors that count": BEYOND,
+        "standard errors that count": SURE,
         "seed": ask.seed,
     }
 
@@ -172,6 +187,8 @@ ITEM = Item(
         "ergodica/paper/d_and_q/chains.py",
         "ergodica/paper/d_and_q/trials.py",
         "ergodica/paper/d_and_q/claims.py",
+        "ergodica/paper/best_step.py",
+        "ergodica/paper/ratios.py",
     ),
-    seconds=(27, 150),
+    seconds=(30, 160),
 )

@@ -13,7 +13,7 @@ from ergodica.integrators.base import Setting
 from ergodica.integrators.resampling import resample
 from ergodica.paper.d_and_q import peaks
 
-BATCH = 4096  # chains of one call: jobs are filled up to a multiple of it, so that all sizes compile once
+BATCH = 768  # chains of one call: jobs are filled up to a multiple of it, so that all sizes compile once
 WARMUP = 10  # a tenth of a chain
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
+from ergodica.paper.best_step import Found
 from ergodica.paper.d_and_q.chains import Choice
 from ergodica.paper.d_and_q.trials import SEEDS, Figures
-from ergodica.paper.result import Picture, Table
+from ergodica.paper.result import Claim, Picture, Table
 from ergodica.paper.style import COLOURS, MARKERS, new_figure
+from ergodica.paper.verdict import Estimate
 
 Best = Mapping[Choice, Figures | None]
 
@@ -24,24 +24,20 @@ NO_CURL = {
 }
 
 
-def error(x: np.ndarray) -> float:
-    return float(x.std(ddof=1) / np.sqrt(len(x)))
-
-
 def times(best: Best, heights: Sequence[float], figure_name: str, ylabel: str, caption: str) -> Picture:
     """One figure of `Figures` against the size of D, a panel for each height of the barrier."""
     figure, axes = new_figure(1, len(heights), size=(7.5, 4.4), squeeze=False)
     for axis, height in zip(axes[0], heights, strict=True):
         for grows, (label, colour, dash) in NO_CURL.items():
             for f in (f for c, f in best.items() if f and c[:3] == (height, 1.0, grows) and not c.has_momentum):
-                x = getattr(f, figure_name)
-                axis.axhline(x.mean(), color=colour, linestyle=dash, linewidth=1.5, label=label)
-                axis.axhspan(x.mean() - error(x), x.mean() + error(x), color=colour, alpha=0.2, linewidth=0)
+                mean, error = Estimate.of(getattr(f, figure_name))
+                axis.axhline(mean, color=colour, linestyle=dash, linewidth=1.5, label=label)
+                axis.axhspan(mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
         for kind, (label, colour, marker) in KINDS.items():
             line = {c.size: f for c, f in best.items() if f and c == Choice(height, c.size, *kind)}
-            sizes, values = list(line), [getattr(f, figure_name) for f in line.values()]
+            values = [Estimate.of(getattr(f, figure_name)) for f in line.values()]
             axis.errorbar(
-                sizes, [x.mean() for x in values], [error(x) for x in values],
+                list(line), [x.value for x in values], [x.error for x in values],
                 color=colour, marker=marker, markersize=5, linewidth=1.2, capsize=2, label=label,
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="mean of D over mean of Q")
@@ -53,7 +49,7 @@ def times(best: Best, heights: Sequence[float], figure_name: str, ylabel: str, c
     return Picture(figure_name, f"{caption} Bars: one standard error over {SEEDS} seeds.", figure, "choices")
 
 
-def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], str]) -> Picture:
+def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], tuple[str, str]]) -> Picture:
     """Escape times against the interval between momentum resamplings."""
     heights = sorted({c.height for c in choices})
     figure, axes = new_figure(1, len(heights), size=(7.5, 4.0), squeeze=False)
@@ -63,11 +59,12 @@ def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], 
     for axis, height in zip(axes[0], heights, strict=True):
         for never in (c for c in choices if c.height == height):
             drawn = {e: f for e in (*intervals, 0) if (f := best.get(never._replace(every=e)))}
+            escapes = [Estimate.of(f.escape) for f in drawn.values()]
             _, colour, marker = KINDS[never.diffusion_grows, never.curl_grows]
             axis.errorbar(
-                [e or never_at for e in drawn], [f.escape.mean() for f in drawn.values()],
-                [error(f.escape) for f in drawn.values()], color=colour, marker=marker, markersize=5, linewidth=1.2,
-                linestyle=styles[never.size], capsize=2, label=words(never).rsplit(", ", 1)[0],
+                [e or never_at for e in drawn], [x.value for x in escapes], [x.error for x in escapes],
+                color=colour, marker=marker, markersize=5, linewidth=1.2, linestyle=styles[never.size], capsize=2,
+                label=words(never)[0],
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="steps between momentum resamplings")
         axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
@@ -82,6 +79,45 @@ def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], 
     return Picture("resampling", caption, figure, "choices")
 
 
+OUTCOMES = {"yes": ("helps", COLOURS["sgld"]), "no": ("hurts", COLOURS["naive_sgrhmc"])}
+UNCLEAR = ("no difference beyond chance", "#999999")
+
+
+def ratios(claims: Sequence[Claim]) -> tuple[Picture, Table]:
+    """Every ratio of these claims, a section for each of them."""
+    rows = [(claim.name, words, *figures.values()) for claim in claims for words, figures in claim.figures.items()]
+    figure, ((axis,),) = new_figure(squeeze=False, size=(7.5, 1.2 + 0.21 * (len(rows) + 1.5 * len(claims))))
+    place, ticks = 0.0, {}
+    for claim in claims:
+        axis.text(0.0, place, claim.name, transform=axis.get_yaxis_transform(), fontsize=9, weight="bold", va="center")
+        place += 1
+        for words, x in claim.figures.items():
+            ticks[place] = words
+            label, colour = OUTCOMES.get(x["holds"], UNCLEAR)
+            if x["value"] is None:
+                told = f" {x['only']} alone" if x["only"] else " no figure"
+                axis.text(1, place, told, color=colour, fontsize=8, va="center")
+            else:
+                axis.errorbar(
+                    x["value"], place, xerr=x["standard error"], color=colour, marker="o", markersize=4, capsize=2,
+                    linestyle="none", label=label,
+                )  # fmt: skip
+            place += 1
+        place += 0.5
+    axis.axvline(1, color=COLOURS["target"], linewidth=1)
+    axis.set(xscale="log", xlabel="ratio (above 1: it helps)")
+    axis.set_yticks(list(ticks), list(ticks.values()), fontsize=8)
+    axis.set_ylim(place, -1)
+    labels = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=3, fontsize=9)
+    caption = (
+        "How many times as many gradient evaluations it takes without what a claim says helps. Bars: one standard "
+        f"error, over {SEEDS} seeds and of the best step."
+    )
+    columns = ["claim", "how", "ratio", "error", "only", "holds"]
+    return Picture("ratios", caption, figure, "ratios"), Table("ratios", "Every ratio of the claims.", columns, rows)
+
+
 def accuracy(pairs: Mapping[str, tuple[Figures, Figures]]) -> tuple[Picture, Table]:
     """Bias near the modes with a constant and a growing D."""
     figure, ((axis,),) = new_figure(squeeze=False, size=(7.0, 3.4))
@@ -89,17 +125,17 @@ def accuracy(pairs: Mapping[str, tuple[Figures, Figures]]) -> tuple[Picture, Tab
     for place, (words, both) in enumerate(pairs.items()):
         for k, (f, label) in enumerate(zip(both, ("D constant", "D grows with U"), strict=True)):
             colour, marker = (COLOURS["sgld"], "o") if k == 0 else (COLOURS["sgrld"], "^")
-            mean = f.near_mode.mean()
+            mean, error = Estimate.of(f.near_mode)
             axis.errorbar(
-                mean, place + 0.2 * (k - 0.5), xerr=error(f.near_mode), color=colour, marker=marker, capsize=2,
+                mean, place + 0.2 * (k - 0.5), xerr=error, color=colour, marker=marker, capsize=2,
                 linestyle="none", label=label if place == 0 else None,
             )  # fmt: skip
-            rows.append([words, label, f.step_size, float(mean), error(f.near_mode), f.bias, f.bias_error])
+            rows.append([words, label, f.step_size, mean, error, f.bias, f.bias_error])
     axis.axvline(0, color=COLOURS["target"], linewidth=1)
     axis.set_yticks(range(len(pairs)), list(pairs))
     axis.invert_yaxis()
     axis.set_xlabel("bias of the mean of U in the more probable half, sds")
-    figure.legend(loc="outside lower center", ncols=2)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     caption = (
         "How far the samples are from the law near its modes, with a constant D and with one that grows with U and has "
         f"the same mean, at the same step size. Bars: one standard error over {SEEDS} seeds."
@@ -108,18 +144,21 @@ def accuracy(pairs: Mapping[str, tuple[Figures, Figures]]) -> tuple[Picture, Tab
     return Picture("accuracy", caption, figure, "accuracy"), Table("accuracy", "Bias near the modes.", columns, rows)
 
 
-def table(best: Best) -> Table:
+def table(found: Mapping[Choice, Found[Figures]]) -> Table:
     """All choices of D and Q at their best steps."""
     rows = []
-    for c, f in best.items():
-        row = [c.height, c.size, c.diffusion_grows, c.has_momentum, c.curl_grows, c.every or "never"]
-        if f is None:
-            rows.append([*row, *[None] * 7])
+    for c, f in found.items():
+        row = [c.height, c.size, c.diffusion_grows, c.has_momentum, c.curl_grows, c.every or "never", f.lost]
+        if (best := f.best) is None:
+            rows.append([*row, *[None] * 8])
             continue
-        figures = [f.escape.mean(), error(f.escape), f.crossing.mean(), error(f.crossing)]
-        rows.append([*row, f.step_size, *map(float, figures), f.bias, f.bias_error])
+        step = [best.step_size, best.step_size * f.step_error]
+        rows.append(
+            [*row, *step, *Estimate.of(best.escape), *Estimate.of(best.crossing), best.bias, best.bias_error]
+        )  # fmt: skip
     columns = [
-        "barrier", "mean of D", "D grows", "has Q", "Q grows", "resampled every", "step size", "escape time",
-        "escape error", "crossing time", "crossing error", "bias", "bias error",
+        "barrier", "mean of D", "D grows", "has Q", "Q grows", "resampled every", "chains lost in the search",
+        "step size", "error of the step", "escape time", "escape error", "crossing time", "crossing error", "bias",
+        "bias error",
     ]  # fmt: skip
     return Table("choices", "Every choice of D and Q at its best step size.", columns, rows)

@@ -1,15 +1,18 @@
 """Printed formulas that are no samplers of their own, evaluated beside the right ones."""
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import gammaln
 
 import ergodica as eg
+from ergodica.compiling import quick_jit
 from ergodica.paper.printed import Sde, equations
+from ergodica.paper.theorem_2.processes import Bowl, Constant, Linear
 
 # where U = theta^4 - 2 theta^2 is -1/2, and the law of the naive sampler with C = 1/2 has poles
 CUSPS = tuple(sign * np.sqrt(1 + root) for sign in (-1, 1) for root in (-np.sqrt(0.5), np.sqrt(0.5)))
@@ -51,15 +54,62 @@ def graded(edges: np.ndarray, half: int = 400) -> tuple[np.ndarray, np.ndarray]:
 # -- the closed form of Q in two dimensions ------------------------------------------------------------
 
 
-def hmc_curl(method: Any) -> Any:
-    """Q of HMC on a standard Gaussian by `eg.rebuild_curl`: the paper has Q_12 = -1."""
-    hmc = (lambda z: jnp.stack([z[1], -z[0]]), lambda z: jnp.zeros((2, 2), z.dtype), lambda z: z @ z / 2)
-    return eg.rebuild_curl(*hmc, method=method)
+class LinearProcess(NamedTuple):
+    """dz = A z dt + sqrt(2 D) dW in two dimensions, with the law N(0, S); Q = -A S - D."""
+
+    drift: np.ndarray
+    diffusion: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def curl(self) -> np.ndarray:
+        return -self.drift @ self.covariance - self.diffusion
+
+    @property
+    def edge(self) -> float:
+        """Where the density has vanished."""
+        return -10 * float(np.sqrt(self.covariance.diagonal().max()))
 
 
-def closed_form_integral(low: float, r: float) -> float:
-    """p^-1 times the integral of f_1 p from `low` to r for HMC on a Gaussian: f_1 = s, p = exp(-s^2/2)."""
-    return quadrature(lambda s: s * np.exp((r**2 - s**2) / 2), low, r)
+HMC = LinearProcess(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.zeros((2, 2)), np.eye(2))  # on a standard Gaussian
+# With noise in both directions: A S + S A^T + 2 D = 0.
+NOISY = LinearProcess(
+    np.array([[-1.0, 0.5], [-1.0, -0.5]]), np.array([[0.75, 0.375], [0.375, 1.5]]), np.array([[1.0, 0.5], [0.5, 2.0]])
+)
+
+
+def rebuilt_curl(process: LinearProcess, method: Any = "closed form") -> Any:
+    """Q by `eg.rebuild_curl`, which is told drift, D and H."""
+    energy = Bowl(np.linalg.inv(process.covariance))
+    return eg.rebuild_curl(Linear(process.drift), Constant(process.diffusion), energy, method=method)
+
+
+def integrals(process: LinearProcess, z: Sequence[float], row: int, low: float) -> tuple[float, float]:
+    """The integrals of f_i p and of sum_j d_j(D_ij p), i = row, along the other coordinate from `low` to z, over p(z).
+
+    Where p has vanished at `low`, their difference is Q_12 for the first row and Q_21 for the second.
+    """
+    precision, other, end = np.linalg.inv(process.covariance), 1 - row, np.asarray(z, float)
+
+    def part(matrix: np.ndarray) -> float:
+        def integrand(s: np.ndarray) -> np.ndarray:
+            line = np.repeat(end[:, None], len(s), axis=1)
+            line[other] = s
+            heights = np.sum(line * (precision @ line), axis=0) - end @ precision @ end
+            return (matrix[row] @ line) * np.exp(-heights / 2)
+
+        return quadrature(integrand, low, end[other])
+
+    return part(process.drift), part(-process.diffusion @ precision)
+
+
+def printed_curl(process: LinearProcess, z: Sequence[float], row: int) -> float:
+    """Q_12 by the printed closed form: its sign is the other one, and only the first integral is over p(z)."""
+    drift, diffusion = integrals(process, z, row, process.edge)
+    precision = np.linalg.inv(process.covariance)
+    density = np.sqrt(np.linalg.det(precision)) / (2 * np.pi) * np.exp(-np.asarray(z) @ precision @ z / 2)
+    q_21 = drift - density * diffusion if row == 0 else -drift + density * diffusion
+    return float(-q_21)
 
 
 def quadrature(function: Callable, low: float, high: float) -> float:
@@ -95,9 +145,9 @@ def right_schedule(t: float) -> float:
     return a * (1 + t / b) ** -c
 
 
-def friction_law(theta: float, integrator: Any) -> Any:
-    """SGHMC with friction theta on a standard Gaussian at the step size of the LDA experiment."""
-    return eg.exact_law(eg.sghmc(friction=theta), eg.gallery.gaussian(1), 0.02, integrator)
+def friction_law(theta: float, integrator: Any, step_size: float = 0.02) -> Any:
+    """SGHMC with friction theta on a standard Gaussian; the step size is that of the LDA experiment."""
+    return eg.exact_law(eg.sghmc(friction=theta), eg.gallery.gaussian(1), step_size, integrator)
 
 
 def topic_weights(seed: int, topics: int = 4, words: int = 6, gamma: float = 0.1) -> tuple[np.ndarray, ...]:
@@ -114,3 +164,38 @@ def topic_weights(seed: int, topics: int = 4, words: int = 6, gamma: float = 0.1
     printed = (gamma + counts) * theta[:, x]
     right = (gamma + counts) * theta[:, x] / theta.sum(axis=1)
     return tuple(weights / weights.sum() for weights in (bayes, printed, right))
+
+
+def lda_gradients(
+    seed: int, topics: int = 3, words: int = 4, alpha: float = 0.3, gamma: float = 0.4
+) -> tuple[Any, Any]:
+    """Of log p(theta | x): by differentiation of the sum over all topics of all tokens, and by the printed formula.
+
+    The printed one is averaged over all minibatches of one document, with the factor |S| / |S~|.
+    """
+    rng = np.random.default_rng([seed, 11])
+    theta, documents = rng.gamma(1.5, size=(topics, words)), rng.integers(words, size=(2, 4))
+    every = np.array(list(product(range(topics), repeat=documents.shape[1])))
+    counts = np.array([np.bincount(z, minlength=topics) for z in every])
+    prior = np.sum(gammaln(gamma + counts), axis=1)  # of the topics of the tokens, Dirichlet-multinomial
+
+    def log_joint(theta: Any, x: np.ndarray) -> Any:
+        return prior + jnp.sum(jnp.log((theta / theta.sum(axis=1, keepdims=True))[every, x]), axis=1)
+
+    def log_posterior(theta: Any) -> tuple[Any, Any]:
+        joint = [log_joint(theta, x) for x in documents]
+        likelihood = sum(jax.nn.logsumexp(log) for log in joint)
+        weights = [jax.nn.softmax(log) for log in joint]  # of all topics of all tokens, given the words
+        return jnp.sum((alpha - 1) * jnp.log(theta) - theta) + likelihood, weights
+
+    def expectation(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        of_words = np.zeros(theta.shape)
+        for z, weight in zip(every, weights, strict=True):
+            np.add.at(of_words, (z, x), weight)
+        return of_words / theta - (of_words.sum(axis=1) / theta.sum(axis=1))[:, None]
+
+    with jax.enable_x64(True):
+        right, weights = quick_jit(jax.grad(log_posterior, has_aux=True))(jnp.asarray(theta))
+    expected = [expectation(x, np.asarray(w)) for x, w in zip(documents, weights, strict=True)]
+    batches = [(alpha - 1) / theta - 1 + len(documents) * each for each in expected]
+    return np.asarray(right), np.mean(batches, axis=0)

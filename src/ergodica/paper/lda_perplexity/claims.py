@@ -8,22 +8,31 @@ import numpy as np
 from scipy import stats
 
 from ergodica.lda.samplers import PRESETS
-from ergodica.paper.lda_perplexity.comparison import METRICS, RULE, Comparison, compare, verdict_of
+from ergodica.paper.lda_perplexity.comparison import (
+    AS_GOOD,
+    METRICS,
+    RULE,
+    Comparison,
+    Question,
+    judge,
+    told,
+    verdict_of,
+)
 from ergodica.paper.lda_perplexity.plan import (
     CONSTANT_METRIC,
     RIEMANNIAN,
-    SHOWN_PRESETS,
     WITH_MOMENTUM,
     Runs,
-    constants_tried,
-    mean,
+    best_constant,
+    best_prior,
     named,
-    prior_setups,
+    other_priors,
     resampled,
 )
-from ergodica.paper.lda_runs import Setup
-from ergodica.paper.result import Claim
+from ergodica.paper.lda_runs import SHOWN_PRESETS, Setup
+from ergodica.paper.result import Claim, Kind
 from ergodica.paper.style import LABELS
+from ergodica.paper.verdict import Answer, plus_minus, verdict, yes_if
 
 MAIN_TEXT = "section 4.2, figure 3 (right)"
 SUPPLEMENT = "supplement, settings of the LDA experiment"
@@ -42,20 +51,26 @@ def expanded_mean(seed: int) -> Claim:
     law = stats.beta(DRAWN_ALPHA, DRAWN_ALPHA * (DRAWN_WORDS - 1))
     distance, p_value = stats.kstest(first, law.cdf)
     error = law.std() / math.sqrt(DRAWS)
-    agrees = bool(p_value > REJECTED)
     return Claim(
         "expanded-mean",
         "In the expanded mean a topic has the Dirichlet prior of the original model.",
         "figure 3 (upper left)",
-        "reproduced" if agrees else "not reproduced",
+        verdict([Answer("the first entry of a topic", yes_if(bool(p_value > REJECTED)))]),
         f"Of {DRAWS:,} draws of theta_k with {DRAWN_WORDS} words and alpha = {DRAWN_ALPHA:g} the first entry of beta_k "
-        f"has the mean {first.mean():.4f} (Dirichlet: {law.mean():.4f}, standard error {error:.4f}); a "
-        f"Kolmogorov-Smirnov test of its law gives p = {p_value:.2g} (rejected below {REJECTED:g}).",
+        f"has the mean {plus_minus(float(first.mean()), float(error))} (Dirichlet: {law.mean():.4g}) and its law the "
+        f"Kolmogorov-Smirnov distance {distance:.2g}, p = {p_value:.2g}.",
         {
             "mean": float(first.mean()), "standard error": float(error), "mean of the Dirichlet law": float(law.mean()),
             "Kolmogorov-Smirnov distance": float(distance), "p-value": float(p_value),
         },
+        rule=f"A Kolmogorov-Smirnov test of {DRAWS:,} draws against the Beta law of an entry of Dir(alpha) has p > "
+        f"{REJECTED:g}, where a distance of {_seen():.2g} would be seen.",
     )  # fmt: skip
+
+
+def _seen() -> float:
+    """The distance above which the test rejects."""
+    return float(stats.kstwo.isf(REJECTED, DRAWS))
 
 
 def comparisons_of(runs: Runs) -> dict[str, list[Comparison]]:
@@ -63,55 +78,53 @@ def comparisons_of(runs: Runs) -> dict[str, list[Comparison]]:
     metric_pairs = [(r, c) for r in RIEMANNIAN for c in CONSTANT_METRIC]
     momentum_pairs = [(after, before) for before, after in WITH_MOMENTUM.items()]
     return {
-        "lda-riemannian": _samplers(runs, metric_pairs),
-        "lda-momentum": _samplers(runs, momentum_pairs),
-        "lda-schedule": _against_constants(runs),
-        "lda-priors": _against_priors(runs),
-        "lda-resampling": _with_resampling(runs),
+        "lda-riemannian": judge(_samplers(runs, metric_pairs)),
+        "lda-momentum": judge(_samplers(runs, momentum_pairs)),
+        "lda-schedule": judge(_against_constants(runs)),
+        "lda-priors": judge(_against_priors(runs), is_as_good_enough=True),
+        "lda-resampling": judge(_with_resampling(runs)),
     }
 
 
-def _samplers(runs: Runs, pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
+def _samplers(runs: Runs, pairs: Sequence[tuple[str, str]]) -> list[Question]:
     return [
-        compare(
-            runs.of(Setup(first, preset)), runs.of(Setup(second, preset)), metric,
-            f"{LABELS[first]} against {LABELS[second]}", f"{preset} preset",
+        Question(
+            f"{LABELS[first]} against {LABELS[second]}", f"{preset} preset", metric,
+            runs.every(Setup(first, preset)), runs.every(Setup(second, preset)),
         )
         for first, second in pairs for preset in SHOWN_PRESETS for metric in METRICS
     ]  # fmt: skip
 
 
-def _against_constants(runs: Runs) -> list[Comparison]:
-    """SGRLD's schedule against the best of the constant steps, be it by chance."""
+def _against_constants(runs: Runs) -> list[Question]:
+    """SGRLD's schedule against the constant step that was chosen as the best."""
     found = []
     for preset in runs.plan.presets:
         for metric in METRICS:
-            step, best = min(constants_tried(runs, preset), key=lambda entry: mean(entry[1], metric))
-            scheduled = runs.of(Setup("sgrld", preset))
-            where = f"{preset} preset, best constant {step:g}"
-            found.append(compare(scheduled, best, metric, "schedule against constant step", where))
+            best = best_constant(runs, preset, metric)
+            where = f"{preset} preset, best constant {dict(best.changes)['step_size']:g}"
+            ours, others = runs.judging(Setup("sgrld", preset)), runs.judging(best)
+            found.append(Question("schedule against constant step", where, metric, ours, others))
     return found
 
 
-def _against_priors(runs: Runs) -> list[Comparison]:
-    """The paper's priors against the best of the others."""
+def _against_priors(runs: Runs) -> list[Question]:
+    """The paper's priors against those that were chosen as the best of the others."""
     found = []
     for sampler in CONSTANT_METRIC:
-        own, *others = prior_setups(runs.plan, sampler)
         for metric in METRICS:
-            best = min(others, key=lambda setup: mean(runs.of(setup), metric))
-            where = f"best other {named(best)}"
-            found.append(
-                compare(runs.of(own), runs.of(best), metric, f"{LABELS[sampler]} at the paper's priors", where)
-            )
+            best = best_prior(runs, sampler, metric)
+            what, where = f"{LABELS[sampler]} at the paper's priors", f"best other {named(best)}"
+            ours, others = runs.judging(Setup(sampler, "paper")), runs.judging(best)
+            found.append(Question(what, where, metric, ours, others))
     return found
 
 
-def _with_resampling(runs: Runs) -> list[Comparison]:
+def _with_resampling(runs: Runs) -> list[Question]:
     return [
-        compare(
-            runs.of(setup), runs.of(Setup(sampler, preset)), metric, f"{LABELS[sampler]} resampled",
-            f"{preset} preset, every {setup.resample_every} steps",
+        Question(
+            f"{LABELS[sampler]} resampled", f"{preset} preset, every {setup.resample_every} steps", metric,
+            runs.every(setup), runs.every(Setup(sampler, preset)),
         )
         for sampler in WITH_MOMENTUM.values() for preset in runs.plan.presets
         for setup in resampled(runs.plan, sampler, preset) for metric in METRICS
@@ -119,83 +132,65 @@ def _with_resampling(runs: Runs) -> list[Comparison]:
 
 
 def _riemannian(runs: Runs) -> Claim:
-    return _decided(
-        runs, "lda-riemannian", "On LDA the Riemannian samplers reach a lower perplexity than the others.", MAIN_TEXT,
-        _finals(runs), "perplexity",
-    )  # fmt: skip
+    statement = "On LDA the Riemannian samplers reach a lower perplexity than the others."
+    return _decided(runs, "lda-riemannian", statement, MAIN_TEXT, "perplexity", _every(runs))
 
 
 def _momentum(runs: Runs) -> Claim:
-    return _decided(
-        runs, "lda-momentum", "Momentum helps: SGHMC is better than SGLD, and SGRHMC better than SGRLD.", MAIN_TEXT,
-        _finals(runs), "perplexity",
-    )  # fmt: skip
+    statement = "Momentum helps: SGHMC is better than SGLD, and SGRHMC better than SGRLD."
+    return _decided(runs, "lda-momentum", statement, MAIN_TEXT, "perplexity", _every(runs))
 
 
 def _schedule(runs: Runs) -> Claim:
-    told = []
-    for preset in runs.plan.presets:
-        settings = Setup("sgrld", preset).settings()
-        steps = math.ceil(runs.plan.length.documents / settings.batch_size)
-        a, b, c = settings.step_size if isinstance(settings.step_size, tuple) else (settings.step_size, 1.0, 0.0)
-        told.append(f"over these {steps} steps the schedule of the {preset} preset falls from {a:g} to "
-                    f"{a * (1 + (steps - 1) / b) ** -c:.2g}")  # fmt: skip
-    words = f"The schedule is held against the best constant step of {len(_steps(runs))}; {', '.join(told)}."
+    tried = f"constant step of {len(runs.plan.steps)}, or more where the best is at an end,"
+    rule = f"{_chosen(runs, tried)} {RULE}"
     statement = "A constant step is worse than the schedule for SGRLD."
-    return _decided(runs, "lda-schedule", statement, SUPPLEMENT, words, "steps")
-
-
-def _steps(runs: Runs) -> list[float]:
-    return [step for step, _ in constants_tried(runs, runs.plan.presets[0])]
+    return _decided(runs, "lda-schedule", statement, SUPPLEMENT, "steps", rule)
 
 
 def _priors(runs: Runs) -> Claim:
     own = PRESETS["paper"]["sgld"]
     statement = f"gamma = {own.gamma:g}, alpha = {own.alpha:g} is best for SGLD and SGHMC."
-    words = f"The paper's priors are held against the best of {len(prior_setups(runs.plan, 'sgld')) - 1} others."
-    return _decided(runs, "lda-priors", statement, SUPPLEMENT, words, "priors")
+    rule = f"{_chosen(runs, f'of {len(other_priors(runs.plan, CONSTANT_METRIC[0]))} other priors')} {AS_GOOD}"
+    return _decided(runs, "lda-priors", statement, SUPPLEMENT, "priors", rule)
 
 
 def _resampling(runs: Runs) -> Claim:
-    statement = "Resampling the momentum now and then helps."
-    words = "The paper offers it as an option and claims nothing; drawn anew from its law every so many steps."
-    return _decided(runs, "lda-resampling", statement, "algorithm 1, an option", words, "resampling")
-
-
-def _finals(runs: Runs) -> str:
-    """Mean perplexities at the end, in words."""
-    parts = []
-    for preset in SHOWN_PRESETS:
-        figures = []
-        for sampler in (*CONSTANT_METRIC, *RIEMANNIAN):
-            single, averaged = (mean(runs.of(Setup(sampler, preset)), metric) for metric in METRICS)
-            figures.append(f"{LABELS[sampler]} {single:,.0f} / {averaged:,.0f}")
-        parts.append(f"{preset} preset: {', '.join(figures)}")
-    return (
-        f"Perplexity after {runs.plan.length.documents:,} documents, single / averaged, mean of the runs: "
-        f"{'; '.join(parts)} (unigram {runs.pool.unigram():,.0f}, {len(runs.pool.vocabulary):,} words)."
+    statement = "Resampling the momentum now and then helps (an option in the paper, which claims nothing)."
+    return _decided(
+        runs, "lda-resampling", statement, "algorithm 1, an option", "resampling", _every(runs), kind="ours"
     )
 
 
-def _decided(runs: Runs, name: str, statement: str, source: str, words: str, picture: str) -> Claim:
+def _every(runs: Runs) -> str:
+    return f"Over {runs.plan.runs} runs of each: {RULE}"
+
+
+def _chosen(runs: Runs, what: str) -> str:
+    """How the rival came to be it."""
+    fresh = runs.plan.runs - runs.plan.choosing
+    return f"The rival is the best {what} in the first {_runs(runs.plan.choosing)}, judged in {fresh} fresh ones:"
+
+
+def _runs(count: int) -> str:
+    return "run" if count == 1 else f"{count} runs"
+
+
+def _decided(
+    runs: Runs, name: str, statement: str, source: str, picture: str, rule: str, kind: Kind = "paper"
+) -> Claim:  # fmt: skip
     comparisons = comparisons_of(runs)[name]
-    verdict, conditions = verdict_of(comparisons, runs.pool.is_demo, is_tie_enough=name == "lda-priors")
-    counts = [sum(c.outcome == outcome for c in comparisons) for outcome in ("yes", "no", "no clear difference")]
-    explanation = (
-        f"{words} Of {len(comparisons)} comparisons it holds in {counts[0]}, it is the other way round in {counts[1]}, "
-        f"and in {counts[2]} there is no clear difference. Rule: {RULE}."
-    )
-    return Claim(name, statement, source, verdict, explanation, _figures(comparisons), conditions, picture)
+    found, conditions = verdict_of(comparisons, runs.pool.is_demo)
+    return Claim(
+        name, statement, source, found, told(comparisons), _figures(comparisons), conditions, picture, kind, rule
+    )  # fmt: skip
 
 
 def _figures(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     return {
-        f"{c.what}, {c.where}, {c.metric}": {
-            "lower by (%)": _finite(c.percent), "standard error (%)": _finite(100 * c.error), "holds": c.outcome,
+        c.words: {
+            "lower by (%)": c.percent, "standard error (%)": c.percent_error, "corrected p-value": c.p_value,
+            "holds": c.outcome,
         }
         for c in comparisons
     }  # fmt: skip
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

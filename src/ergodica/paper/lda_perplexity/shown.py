@@ -11,15 +11,15 @@ from ergodica.paper.lda_perplexity.claims import comparisons_of
 from ergodica.paper.lda_perplexity.comparison import METRICS
 from ergodica.paper.lda_perplexity.plan import (
     CONSTANT_METRIC,
-    SHOWN_PRESETS,
     WITH_MOMENTUM,
     Runs,
+    constant,
     constants_tried,
     named,
-    prior_setups,
+    other_priors,
     resampled,
 )
-from ergodica.paper.lda_runs import Run, Setup
+from ergodica.paper.lda_runs import RUNS, SHOWN_PRESETS, Run, Setup
 from ergodica.paper.result import Picture, Table
 from ergodica.paper.style import COLOURS, LABELS, MARKERS, new_figure
 
@@ -34,24 +34,26 @@ def tables_of(runs: Runs) -> list[Table]:
 
 
 def pictures_of(runs: Runs) -> list[Picture]:
-    beside = _beside(runs)
+    beside, plan = _beside(runs), runs.plan
+    some = f"the first {plan.choosing} runs" if plan.choosing > 1 else "the first run"
     return [
         Picture(
             "perplexity",
-            f"Perplexity of held-out documents against documents seen: mean and range of runs. {beside}",
+            f"Perplexity of held-out documents against documents seen: mean and range of {RUNS} runs. {beside}",
             _drawn_curves(runs), "curves",
         ),
         Picture(
-            "priors", f"SGLD and SGHMC at other priors than the paper's: mean and range of runs. {beside}",
+            "priors", f"SGLD and SGHMC at other priors than the paper's: mean and range of {some}. {beside}",
             _drawn_bars(prior_bars(runs), "prior of topics in a document (gamma), of words in a topic (alpha)"),
             "priors",
         ),
         Picture(
-            "steps", f"SGRLD with constant steps and with the schedule: mean and range of runs. {beside}",
+            "steps", f"SGRLD with constant steps and with the schedule: mean and range of {some}. {beside}",
             _drawn_bars(step_bars(runs), "step size"), "steps",
         ),
         Picture(
-            "resampling", f"The momentum drawn anew now and then, and never: mean and range of runs. {beside}",
+            "resampling",
+            f"The momentum drawn anew now and then, and never: mean and range of {plan.runs} runs. {beside}",
             _drawn_bars(resampling_bars(runs), "steps between two resamplings"), "resampling",
         ),
     ]  # fmt: skip
@@ -60,9 +62,9 @@ def pictures_of(runs: Runs) -> list[Picture]:
 def prior_bars(runs: Runs) -> Bars:
     rows = []
     for sampler in CONSTANT_METRIC:
-        for setup in prior_setups(runs.plan, sampler):
+        for setup in [Setup(sampler, "paper"), *other_priors(runs.plan, sampler)]:
             settings = setup.settings()
-            rows.append((settings.gamma, settings.alpha, sampler, runs.of(setup)))
+            rows.append((settings.gamma, settings.alpha, sampler, runs.choosing(setup)))
     rows.sort(key=lambda row: row[:2])
     return [("paper", f"{gamma:g}\n{alpha:g}", sampler, found) for gamma, alpha, sampler, found in rows]
 
@@ -70,9 +72,9 @@ def prior_bars(runs: Runs) -> Bars:
 def step_bars(runs: Runs) -> Bars:
     rows = []
     for preset in runs.plan.presets:
-        tried: list[tuple[str, list[Run]]] = [(f"{step:g}", found) for step, found in constants_tried(runs, preset)]
-        tried.append(("schedule", runs.of(Setup("sgrld", preset))))
-        rows += [(preset, words, "sgrld", found) for words, found in tried]
+        tried = [(f"{step:g}", constant(preset, step)) for step in constants_tried(runs, preset)]
+        tried.append(("schedule", Setup("sgrld", preset)))
+        rows += [(preset, words, "sgrld", runs.choosing(setup)) for words, setup in tried]
     return rows
 
 
@@ -80,9 +82,9 @@ def resampling_bars(runs: Runs) -> Bars:
     rows = []
     for preset in runs.plan.presets:
         for sampler in WITH_MOMENTUM.values():
-            rows.append((preset, "never", sampler, runs.of(Setup(sampler, preset))))
+            rows.append((preset, "never", sampler, runs.every(Setup(sampler, preset))))
             for setup in resampled(runs.plan, sampler, preset):
-                rows.append((preset, str(setup.resample_every), sampler, runs.of(setup)))
+                rows.append((preset, str(setup.resample_every), sampler, runs.every(setup)))
     return rows
 
 
@@ -98,7 +100,7 @@ def _drawn_curves(runs: Runs) -> Any:
         for row, metric in enumerate(METRICS):
             axis = axes[row, column]
             for sampler in SAMPLERS:
-                _curve(axis, runs.of(Setup(sampler, preset)), metric, sampler)
+                _curve(axis, runs.shown(Setup(sampler, preset)), metric, sampler)
             axis.axhline(unigram, color=COLOURS["target"], linestyle="--", linewidth=1, label="word frequencies")
             axis.set_yscale("log")
             axis.yaxis.set_major_formatter("{x:,.0f}")
@@ -177,14 +179,14 @@ def _ends(runs: Runs) -> Table:
     rows = []
     for preset in SHOWN_PRESETS:
         for sampler in SAMPLERS:
-            made = runs.of(Setup(sampler, preset))
+            made = runs.shown(Setup(sampler, preset))
             figures = [_mean_and_range(made, metric) for metric in METRICS]
             stopped = sum(bool(run.stopped) for run in made)
             rows.append(
                 [preset, LABELS[sampler], *figures, stopped, len(runs.pool.vocabulary), _rounded(runs.pool.unigram())]
             )
     columns = ["preset", "sampler", "single draw", "averaged", "non-finite runs", "vocabulary", "unigram"]
-    caption = f"Perplexity after {runs.plan.length.documents:,} documents: mean (range) of runs."
+    caption = f"Perplexity after {runs.plan.length.documents:,} documents: mean (range) of {RUNS} runs."
     return Table("ends", caption, columns, rows, shown=True)
 
 
@@ -198,7 +200,7 @@ def _curves(runs: Runs) -> Table:
     rows = [
         [preset, sampler, run.seed, row.documents, row.single, row.averaged, *beside]
         for preset in SHOWN_PRESETS for sampler in SAMPLERS
-        for run in runs.of(Setup(sampler, preset)) for row in run.history
+        for run in runs.shown(Setup(sampler, preset)) for row in run.history
     ]  # fmt: skip
     columns = ["preset", "sampler", "seed", "documents", "single", "averaged", "vocabulary", "unigram"]
     return Table("curves", "Perplexity at every look.", columns, rows)
@@ -212,26 +214,23 @@ def _studies(runs: Runs) -> list[Table]:
         rows = [
             [run.setup.preset, sampler, named(run.setup), run.seed]
             + [*(_blank(run.final(metric)) for metric in METRICS), run.stopped]
-            for _, _, sampler, made in bars for run in made
+            for _, _, sampler, made in bars for run in runs.made(made[0].setup)
         ]  # fmt: skip
         found.append(Table(name, f"Perplexity after {runs.plan.length.documents:,} documents.", columns, rows))
     return found
 
 
 def _comparisons(runs: Runs) -> Table:
-    rows = [
-        [claim, c.what, c.where, c.metric, _rounded(c.percent), _rounded(100 * c.error), c.outcome]
-        for claim, found in comparisons_of(runs).items() for c in found
-    ]  # fmt: skip
+    rows = []
+    for claim, found in comparisons_of(runs).items():
+        for c in found:
+            asked = c.question
+            figures = [_rounded(value) for value in (c.percent, c.percent_error, c.p_value)]
+            rows.append([claim, asked.what, asked.where, asked.metric, len(asked.first), *figures, c.outcome])
     columns = [
-        "claim",
-        "first against second",
-        "where",
-        "metric",
-        "lower by (%)",
-        "standard error (%)",
-        "first is better",
-    ]
+        "claim", "first against second", "where", "metric", "pairs of runs", "lower by (%)", "standard error (%)",
+        "corrected p-value", "holds",
+    ]  # fmt: skip
     return Table("comparisons", "Paired comparisons over the runs, from which the verdicts follow.", columns, rows)
 
 

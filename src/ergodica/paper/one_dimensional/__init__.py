@@ -17,7 +17,7 @@ from ergodica.paper.one_dimensional.sweep import Curve, measure
 from ergodica.paper.result import Ask, Item, Result
 
 # lots of chains, and how long: in full the worst point has an effective sample size above 3e5
-QUICK, FULL = (1, Size(4_096, settling=8.0, watched=16.0)), (4, Size(8_192, settling=10.0, watched=100.0))
+QUICK, FULL = (1, Size(4_096, settling=8.0, watched=32.0)), (4, Size(8_192, settling=10.0, watched=100.0))
 
 
 def run(ask: Ask) -> Result:
@@ -37,21 +37,22 @@ def run(ask: Ask) -> Result:
 
 
 def refusal() -> str:
-    """What the library says of the printed offset on two peaks."""
+    """What the library says against the printed offset on two peaks; nothing where it takes it."""
     target = eg.Density(Polynomial(TWO_PEAKS.quartic, TWO_PEAKS.quadratic))
     kernel = eg.Kernel(target, eg.gsgrhmc(scale=SCALE, offset=PRINTED_OFFSET), eg.Euler())
     try:
         kernel.init(jnp.ones((), jnp.float32), jax.random.key(0))
     except InputError as error:
         return str(error)
-    return "accepted"
+    return ""
 
 
 def _text(curves: Sequence[Curve]) -> list[str]:
-    least = min((p.effective for c in curves for p in c.settled), default=0.0)
+    every = [p for c in curves for p in c.points]
+    least = min((p.effective for p in every if not p.non_finite), default=0.0)
+    lossy = [p for p in every if p.non_finite]
     first = curve(curves, TWO_PEAKS, "sghmc").points[0]
     split = curve(curves, TWO_PEAKS, "sghmc", splitting=True).points[0]
-    lost = sum(p.non_finite for c in curves for p in c.points)
     return [
         "The paper draws one bar of KL for each sampler and density, at a step size that it does not give. A bar at "
         "one step mixes two errors, of the recipe and of the step; only the first stays when the step goes to zero. So "
@@ -59,12 +60,14 @@ def _text(curves: Sequence[Curve]) -> list[str]:
         f"as in the paper), with a gradient that carries Gaussian noise of variance {NOISE:g}; the naive sampler is "
         "gSGRHMC with the derivative of its metric hidden, so that there is no Gamma.",
         "Errors come from groups of chains with random numbers of their own, and what a finite sample adds to KL is "
-        f"subtracted. The smallest effective sample size of a point without lost chains is {least:.2g} (of the KL, the "
-        "mean and the mean square, the least). Euler's bias in law is of the order of the step, so the KL of a right "
-        f"sampler falls with its square. The library's default for SGHMC is a splitting: with two peaks at step "
-        f"{first.step_size:g} its KL is {split.kl} where Euler's is {first.kl}.",
-        f"{lost} chains left the finite numbers. They are counted in the outermost bin and named by sampler: an "
-        "explicit step on t⁴ can always throw a chain out, and a metric with a cusp does so often.",
+        f"subtracted. The smallest effective sample size of a point is {least:.2g} (of the KL, the mean and the mean "
+        "square, the least). Euler's bias in law is of the order of the step, so the KL of a right sampler falls with "
+        f"its square. The library's default for SGHMC is a splitting: with two peaks at step {first.step_size:g} its "
+        f"KL is {split.kl} where Euler's is {first.kl}.",
+        f"At {len(lossy)} of {len(every)} points, {sum(p.non_finite for p in lossy):,} chains left the finite numbers. "
+        "They are counted in the outermost bin and named by sampler. Such a step has no stationary law, and so no "
+        "effective sample size and no part in the verdicts: an explicit step on t⁴ can always throw a chain out, and a "
+        "metric with a cusp does so often.",
     ]
 
 
@@ -88,6 +91,8 @@ ITEM = Item(
     title="Four samplers on two densities in one dimension",
     source="figure 2, left; supplement, section F.1",
     run=run,
-    code=tuple(f"ergodica/paper/one_dimensional/{name}.py" for name in ("chains", "divergence", "sweep", "findings")),
-    seconds=(35.0, 660.0),
+    code=tuple(
+        f"ergodica/paper/one_dimensional/{name}.py" for name in ("chains", "draws", "divergence", "sweep", "findings")
+    ),
+    seconds=(25.0, 320.0),
 )

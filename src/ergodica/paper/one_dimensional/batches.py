@@ -5,7 +5,7 @@ sqrt(U~) and one batch for both, the drift is off by -Cov(D(U~), grad U~), which
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
-from ergodica.paper.one_dimensional.divergence import Estimate
+from ergodica.paper.verdict import Estimate
 from ergodica.phase import Evaluation
 
 ROWS, BATCH = 2_000, 50
@@ -53,14 +53,9 @@ def shifts(chains: int, times: float, seed: int, report: Callable[[str], None]) 
         key = jax.random.key(int(rng.integers(2**31)))
         settling, counted = (jnp.asarray(round(t / step_size), jnp.int32) for t in (5.0, times))
         means = _means(target, recipe, start, key, jnp.asarray(step_size, jnp.float32), settling, counted, own)
-        return _in_sds(np.asarray(means, float) - middle)
+        return Estimate.of((np.asarray(means, float) - middle) * np.sqrt(ROWS))
 
     return [Shift(step_size, shift(step_size, True), shift(step_size, False)) for step_size in STEPS]
-
-
-def _in_sds(off: Any) -> Estimate:
-    off = off * np.sqrt(ROWS)
-    return Estimate(float(off.mean()), float(off.std(ddof=1) / np.sqrt(len(off))))
 
 
 @eqx.filter_jit

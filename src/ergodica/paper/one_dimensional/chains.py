@@ -12,7 +12,9 @@ from jaxtyping import Array
 
 import ergodica as eg
 from ergodica.paper.one_dimensional.densities import Peaks, Polynomial
-from ergodica.paper.one_dimensional.divergence import Divergence, Estimate, divergence
+from ergodica.paper.one_dimensional.divergence import Divergence, divergence
+from ergodica.paper.one_dimensional.draws import Words, normals
+from ergodica.paper.verdict import Estimate
 from ergodica.phase import Evaluation, View
 
 STEPS = (0.04, 0.02, 0.01, 0.005, 0.0025)
@@ -131,7 +133,8 @@ class Point(NamedTuple):
     """What came out at one step size.
 
     Args:
-        effective: the independent draws that would be as good, for the least of the KL, the mean and the mean square.
+        effective: the independent draws that would be as good, for the least of the KL, the mean and the mean square;
+            NaN where chains were lost, as there is no stationary law to draw from.
         non_finite: chains that left the finite numbers.
     """
 
@@ -149,17 +152,13 @@ def point(case: Case, step_size: float, tallies: Sequence[Tally]) -> Point:
     """The chains of several tallies against the target."""
     found = divergence(np.concatenate([t.counts for t in tallies]), case.peaks.masses)
     moments = np.concatenate([t.moments for t in tallies], axis=-1)
-    effective = min(found.effective, *(_effective(m) for m in moments))
-    return Point(step_size, found, effective, sum(t.non_finite for t in tallies))
+    lost = sum(t.non_finite for t in tallies)
+    effective = float("nan") if lost else min(found.effective, *(_effective(*m) for m in moments))
+    return Point(step_size, found, effective, lost)
 
 
-def _effective(moments: np.ndarray) -> float:
-    """Independent draws that give a mean as good as that of these chains, from the means of each and of its square.
-
-    Chains that are not finite have no mean, and are counted elsewhere."""
-    means, squares = moments[:, np.all(np.isfinite(moments), axis=0)]
-    if len(means) < 2:
-        return 0.0
+def _effective(means: np.ndarray, squares: np.ndarray) -> float:
+    """Independent draws that give a mean as good as that of these chains, from the means of each and of its square."""
     return float((squares.mean() - means.mean() ** 2) / (means.var(ddof=1) / len(means)))
 
 
@@ -183,10 +182,10 @@ def _watch(target, sampler, integrator, starts, key, step_size, known_noise, edg
         return kernel.finish(state, (evaluation,), draws, step_size)[0]
 
     def move(_, carry):
-        states, key = carry
-        key, now = jax.random.split(key)
-        normals, errors = jax.random.normal(now, (2, len(starts)), jnp.float32)
-        return jax.vmap(step)(states, normals, np.float32(np.sqrt(NOISE)) * errors), key
+        states, words = carry
+        drawn, words = normals(words)
+        errors, words = normals(words)
+        return jax.vmap(step)(states, drawn, np.float32(np.sqrt(NOISE)) * errors), words
 
     def settle(_, carry):
         return jax.lax.fori_loop(0, stride, move, carry)
@@ -195,12 +194,23 @@ def _watch(target, sampler, integrator, starts, key, step_size, known_noise, edg
         chains, counts, moments = carry
         chains = settle(0, chains)
         at = chains[0].phase.position
-        above = jnp.sum(at.reshape(GROUPS, -1, 1) >= edges.reshape(1, 1, -1), axis=1, dtype=jnp.int32)
-        return chains, counts + above, moments + jnp.stack([at, at**2, at**4])
+        return chains, _counted(at.reshape(-1, GROUPS), edges, counts), moments + jnp.stack([at, at**2, at**4])
 
-    chains = jax.lax.fori_loop(0, settling, settle, (states, key))
-    nothing = jnp.zeros((GROUPS, len(edges)), jnp.int32), jnp.zeros((3, len(starts)), jnp.float32)
+    chains = jax.lax.fori_loop(0, settling, settle, (states, Words.seeded(key, len(starts))))
+    nothing = jnp.zeros((len(edges), GROUPS), jnp.int32), jnp.zeros((3, len(starts)), jnp.float32)
     (states, _), counts, moments = jax.lax.fori_loop(0, watched, look, (chains, *nothing))
     mean, square, fourth = moments / watched.astype(jnp.float32)
     lost = jnp.sum(~jnp.isfinite(states.phase.position), dtype=jnp.int32)
-    return counts, jnp.stack([jnp.stack([mean, square]), jnp.stack([square, fourth])]), lost
+    return counts.T, jnp.stack([jnp.stack([mean, square]), jnp.stack([square, fourth])]), lost
+
+
+def _counted(rows, edges, counts):
+    """Counts (edges, groups) with one more for each edge that a chain of the group (rows, groups) is at or above.
+
+    Row by row, in less than half the time of one sum over all comparisons.
+    """
+
+    def add(row, counts):
+        return counts + (rows[row][None] >= edges[:, None]).astype(jnp.int32)
+
+    return jax.lax.fori_loop(0, len(rows), add, counts)

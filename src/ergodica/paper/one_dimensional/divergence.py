@@ -9,15 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-
-class Estimate(NamedTuple):
-    """A figure and its standard error."""
-
-    value: float
-    error: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} ± {self.error:.2g}"
+from ergodica.paper.verdict import Estimate
 
 
 class Divergence(NamedTuple):

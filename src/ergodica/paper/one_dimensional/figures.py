@@ -9,12 +9,13 @@ from ergodica.paper import style
 from ergodica.paper.one_dimensional.batches import BATCH, ROWS, Shift
 from ergodica.paper.one_dimensional.chains import PRINTED_OFFSET
 from ergodica.paper.one_dimensional.densities import BINS, TWO_PEAKS, Peaks
-from ergodica.paper.one_dimensional.divergence import Estimate
 from ergodica.paper.one_dimensional.findings import DENSITIES, at_zero, curve, naive_limit
 from ergodica.paper.one_dimensional.sweep import SAMPLERS, Curve
 from ergodica.paper.result import Picture, Table
+from ergodica.paper.verdict import Estimate
 
-LINEAR = 1e-4  # below this the axis of KL is linear: an unbiased estimate of 0 is negative half of the time
+FLOOR = 1e-5  # below this KL is only marked: an unbiased estimate of 0 is negative half of the time
+EDGE = FLOOR / 1.3  # of its axis, with room for the marks
 
 
 def pictures(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Picture]:
@@ -22,7 +23,7 @@ def pictures(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Picture]:
 
 
 def tables(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Table]:
-    return [_limits(curves), _points(curves), _shares(curves), _shift_table(shifts)]
+    return [_limits(curves), _offsets(curves), _points(curves), _shares(curves), _shift_table(shifts)]
 
 
 def _bars(curves: Sequence[Curve]) -> Picture:
@@ -34,25 +35,23 @@ def _bars(curves: Sequence[Curve]) -> Picture:
             found = curve(curves, peaks, sampler)
             values = [found.points[i].kl for i in shown] + [at_zero(found)]
             places = np.arange(len(values)) + 0.2 * (number - 1.5)
-            axis.bar(
-                places,
-                [v.value for v in values],
-                0.19,
-                yerr=[v.error if np.isfinite(v.error) else 0 for v in values],
-                color=style.COLOURS[sampler],
-                label=style.LABELS[sampler],
-                error_kw={"elinewidth": 1.2, "capsize": 2},
-            )
+            colour = style.COLOURS[sampler]
+            heights = [v.value - EDGE if v.value >= FLOOR else 0 for v in values]
+            bars = axis.bar(places, heights, 0.19, bottom=EDGE, color=colour, label=style.LABELS[sampler])
+            for bar, i in zip(bars, shown, strict=False):
+                bar.set_hatch("///" if found.points[i].non_finite else None)
+                bar.set(edgecolor="white", linewidth=0)
+            _errors(axis, places, values, color="#333333", linestyle="none")
+            _mark_low(axis, places, values, colour)
         axis.set_xticks(range(len(shown) + 1), [*(f"{steps[i]:g}" for i in shown), "limit 0"])
         _panel(axis, peaks, "step size (time)")
-        axis.axhline(0, color=style.COLOURS["target"], linewidth=0.8)
         axis.grid(visible=False, axis="x")
     _kl_axis(axes[0])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     caption = (
         f"KL(samples ‖ target) in nats on {BINS} bins of equal mass, gradient noise of variance 1 subtracted, Euler's "
         "step, after figure 2 (left) of the paper; bars with one standard error. 'limit 0' is the extrapolation to "
-        f"step 0. The axis is linear below {LINEAR:g}."
+        f"step 0. {_READING} Hatched: chains were lost."
     )
     return Picture("kl-bars", caption, figure, "kl")
 
@@ -76,31 +75,51 @@ def _lines(curves: Sequence[Curve]) -> Picture:
     caption = (
         "The same against the step size. Solid: the gradient's variance subtracted; dashed: not; dotted: SGHMC with "
         "the library's splitting in place of Euler's step. The thin line is the naive sampler's limit in closed form. "
-        "Bars: one standard error."
+        "Bars: one standard error; points are moved a little sideways to show them. "
+        f"{_READING} Hollow markers: chains were lost."
     )
     return Picture("kl-steps", caption, figure, "kl")
 
 
 def _line(axis, found: Curve, dashes: str) -> None:
     sampler = found.case.sampler
+    colour, marker, size = style.COLOURS[sampler], style.MARKERS[sampler], 5 if dashes == "-" else 3.5
     label = style.LABELS[sampler] if dashes == "-" else "SGHMC, splitting" if dashes == ":" else None
-    axis.errorbar(
-        [p.step_size for p in found.points],
-        [p.kl.value for p in found.points],
-        [p.kl.error for p in found.points],
-        color=style.COLOURS[sampler],
-        marker=style.MARKERS[sampler],
-        markersize=5 if dashes == "-" else 3.5,
-        linestyle=dashes,
-        linewidth=1.3,
-        capsize=2,
-        label=label,
-    )
+    aside = 1.045 ** (SAMPLERS.index(sampler) - 1.5) * {"-": 0.99, "--": 1.01, ":": 1.03}[dashes]
+    steps, values = [aside * p.step_size for p in found.points], [p.kl for p in found.points]
+    look = {"color": colour, "marker": marker, "markersize": size, "linestyle": dashes, "linewidth": 1.3}
+    _errors(axis, steps, values, label=label, **look)
+    _mark_low(axis, steps, values, colour)
+    lost = [p for p in found.points if p.non_finite and p.kl.value > FLOOR]
+    axis.plot(
+        [aside * p.step_size for p in lost], [p.kl.value for p in lost], marker, color=colour, markersize=size + 1,
+        markerfacecolor="white", zorder=5,
+    )  # fmt: skip
+
+
+def _errors(axis, places, values: Sequence[Estimate], **look: Any) -> None:
+    """With bars of one standard error that end at the edge of the axis; what is below it has its upper half."""
+    value, error = np.array(values, float).T
+    at = np.where(value < FLOOR, FLOOR, value)
+    lower = np.where(value < FLOOR, 0, np.minimum(error, at - EDGE))
+    upper = np.maximum(value + error - at, 0)
+    axis.errorbar(places, at, [lower, upper], capsize=2, elinewidth=1.2, **look)
+
+
+def _mark_low(axis, places, values: Sequence[Estimate], colour: str) -> None:
+    low = [place for place, v in zip(places, values, strict=True) if v.value < FLOOR]
+    axis.plot(low, [FLOOR] * len(low), "v", color=colour, markersize=7, markerfacecolor="white", zorder=6)
+
+
+_READING = (
+    f"A hollow triangle marks an estimate below {FLOOR:g}: what is added by chance is subtracted, so "
+    "that an estimate of 0 may be negative."
+)
 
 
 def _kl_axis(axis) -> None:
-    axis.set_yscale("symlog", linthresh=LINEAR, linscale=0.6)
-    axis.set_ylim(bottom=-3 * LINEAR)
+    axis.set_yscale("log")
+    axis.set_ylim(bottom=EDGE)
     axis.set_ylabel("KL(samples ‖ target) (nats)")
 
 
@@ -204,14 +223,28 @@ def _points(curves: Sequence[Curve]) -> Table:
             c.case.compensated,
             p.step_size,
             *p.kl,
-            p.effective,
+            None if p.non_finite else p.effective,
             p.divergence.effective,
             p.non_finite,
         )
         for c in curves
         for p in c.points
     ]
-    return Table("kl", "KL(samples ‖ target) at every point.", columns, rows)
+    caption = "KL(samples ‖ target) at every point; where chains are lost there is no effective sample size."
+    return Table("kl", caption, columns, rows)
+
+
+def _offsets(curves: Sequence[Curve]) -> Table:
+    """What the printed offset does to gSGRHMC with two peaks."""
+    both = [(c.case.offset, c.points) for c in (curve(curves, TWO_PEAKS, "gsgrhmc", printed=p) for p in (True, False))]
+    columns = ["step size"]
+    for offset, _ in both:
+        columns += [f"KL, offset {offset:g}", f"standard error, offset {offset:g}", f"lost chains, offset {offset:g}"]
+    rows = [
+        (row[0].step_size, *(x for p in row for x in (*p.kl, p.non_finite)))
+        for row in zip(*(points for _, points in both), strict=True)
+    ]
+    return Table("offsets", "gSGRHMC with two peaks: the printed offset and a valid one.", columns, rows, shown=True)
 
 
 def _shares(curves: Sequence[Curve]) -> Table:

@@ -61,7 +61,8 @@ def _claim(record: Record, claim: Claim) -> str:
     return f"""<article class="claim" id="claim-{claim.name}">
 <h3>{badge(claim.verdict)} {marked(claim.statement)}</h3>
 <p>{marked(claim.explanation)}</p>
-{conditions}<p class="facts"><a href="#claim-{claim.name}">{escaped(claim.name)}</a>{where}{shown}</p>
+{conditions}<p class="facts"><b>Rule:</b> {marked(claim.rule)}</p>
+<p class="facts"><a href="#claim-{claim.name}">{escaped(claim.name)}</a>{where}{shown}</p>
 {_details("The figures behind it", claim.figures)}
 </article>"""
 
@@ -135,8 +136,8 @@ def _again(record: Record) -> str:
     code = "".join(f"<li><code>{escaped(CODE + path.removeprefix(CODE))}</code></li>" for path in record.code)
     data = _links([(tabled.csv, tabled.csv.removeprefix("data/")) for tabled in record.tables])
     settings = dict(record.settings) | {
-        "mode": told.mode, "seed": str(told.seed), "corpus": list(told.corpus) or "demo", "date": told.date,
-        "took": duration(told.seconds), "versions": dict(told.versions),
+        "mode": told.mode, "seed": str(told.seed), "corpus": list(told.corpus or [told.corpus_words]),
+        "date": told.date, "took": duration(told.seconds), "versions": dict(told.versions),
     }  # fmt: skip
     return f"""<div class="again">
 <p class="facts">{escaped(told.mode)} run, seed {told.seed}, {escaped(told.date[:10])}, {duration(told.seconds)}.

@@ -10,8 +10,9 @@ from pathlib import Path
 from ergodica.lda.report.text import duration, escaped
 from ergodica.paper.items import MODULES
 from ergodica.paper.page.item import item_section
-from ergodica.paper.page.words import badge, counted, marked, verdict_class
-from ergodica.paper.record import VERDICTS, Record
+from ergodica.paper.page.words import badge, counted, marked
+from ergodica.paper.record import KINDS, Record, by_kind, counts
+from ergodica.paper.result import Claim
 
 
 def page(folder: Path, records: Sequence[Record]) -> str:
@@ -56,20 +57,27 @@ def _digest(text: str) -> str:
 
 
 def _header(records: Sequence[Record]) -> str:
-    verdicts = [claim.verdict for record in records for claim in record.claims]
-    tiles = "".join(
-        f'<div class="{verdict_class(verdict)}"><dt>{verdict}</dt><dd>{verdicts.count(verdict)}</dd></div>'
-        for verdict in VERDICTS
-        if verdict in verdicts
-    )
     links = "\n".join(f'<a href="#{record.name}">{escaped(record.name)}</a>' for record in records)
     return f"""<header>
 <h1>The paper, reproduced claim by claim</h1>
 <p class="facts">Ma, Chen and Fox, <cite>A Complete Recipe for Stochastic Gradient MCMC</cite> (2015)<br>
 {_facts(records)}</p>
-<dl class="tiles">{tiles}</dl>
+<dl class="counts">{_counts(records)}</dl>
 <nav aria-label="Items">{links}</nav>
 </header>"""
+
+
+def _counts(records: Sequence[Record]) -> str:
+    """Counts of verdicts, a row for each kind of claims."""
+    rows = []
+    for kind, claims in by_kind(records).items():
+        badges = " ".join(badge(verdict, count) for verdict, count in counts(claims).items())
+        rows.append(f'<div><dt><a href="#kind-{kind}">{_title(kind)}</a></dt><dd>{badges}</dd></div>')
+    return "\n".join(rows)
+
+
+def _title(kind: str) -> str:
+    return KINDS[kind][0].upper() + KINDS[kind][1:]
 
 
 def _facts(records: Sequence[Record]) -> str:
@@ -89,30 +97,36 @@ def _facts(records: Sequence[Record]) -> str:
 
 
 def _claims(records: Sequence[Record]) -> str:
-    rows = "\n".join(
-        f'<tr><td>{badge(claim.verdict)}</td><td><a href="#claim-{claim.name}">{marked(claim.statement)}</a></td>'
-        f'<td><a href="#{record.name}">{escaped(record.name)}</a></td></tr>'
-        for record in records
-        for claim in record.claims
-    )
-    if not rows:
+    found = by_kind(records)
+    if not found:
         return ""
+    tables = "\n".join(_claims_of(kind, claims) for kind, claims in found.items())
     return f"""<section id="claims">
 <h2>Claims</h2>
 {_reading(records)}
+{tables}
+</section>"""
+
+
+def _claims_of(kind: str, claims: Sequence[tuple[Record, Claim]]) -> str:
+    rows = "\n".join(
+        f'<tr><td>{badge(claim.verdict)}</td><td><a href="#claim-{claim.name}">{marked(claim.statement)}</a></td>'
+        f'<td><a href="#{record.name}">{escaped(record.name)}</a></td></tr>'
+        for record, claim in claims
+    )
+    return f"""<h3 class="kind" id="kind-{kind}">{_title(kind)}</h3>
 <div class="scroll"><table class="claims">
 <thead><tr><th>verdict</th><th>claim</th><th>item</th></tr></thead>
 <tbody>
 {rows}
-</tbody></table></div>
-</section>"""
+</tbody></table></div>"""
 
 
 def _reading(records: Sequence[Record]) -> str:
     """What a verdict means, and what a quick one does not."""
     words = (
         "A claim is judged by a rule that stands beside it. Not reproduced: it was not seen, or the contrary was; the "
-        "explanation says which. In item errata it is a misprint."
+        "explanation says which. A formula that is not reproduced is a misprint: the theory holds with the right form."
     )
     if any(record.circumstances.mode == "quick" for record in records):
         words += " A quick run has few samples, so that a difference may only be too small for it: `--full` decides."

@@ -18,13 +18,11 @@ SIGNS = {
 POWER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?)0*(\d+)(?![\w.]\d)\b")
 
 
-def badge(verdict: str) -> str:
-    """A verdict with its sign and colour."""
-    return f'<span class="badge {SIGNS[verdict][0]}"><i aria-hidden="true">{SIGNS[verdict][1]}</i> {verdict}</span>'
-
-
-def verdict_class(verdict: str) -> str:
-    return SIGNS[verdict][0]
+def badge(verdict: str, count: int | None = None) -> str:
+    """A verdict with its sign and colour, and how many have it."""
+    kind, sign = SIGNS[verdict]
+    number = "" if count is None else f"<b>{count}</b> "
+    return f'<span class="badge {kind}"><i aria-hidden="true">{sign}</i> {number}{verdict}</span>'
 
 
 def marked(text: str) -> str:

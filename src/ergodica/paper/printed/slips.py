@@ -40,15 +40,15 @@ SLIPS = (
         "sgrld_older_correction",
     ),
     Slip(
-        "the same without its 2",
+        "text on SGRLD, the older Gamma without its 2",
         "det(G)^-1/2 d(G^-1 det(G)^1/2)",
         "Gamma_i = sum_j d_j (G^-1)_ij",
         "sgrld_geometric_correction",
     ),
     Slip(
         "supplement, G from the minibatch potential",
-        "of the gradient's own batch",
-        "of an independent batch, or of all data",
+        "G of the gradient's own batch",
+        "G of an independent batch, or of all data",
         "own_batch",
     ),
 )

@@ -6,7 +6,7 @@ is the naive sampler (by leapfrog; Euler's rule would grow without any noise), c
 what the paper prints. No noise is added: the gradient's is all there is.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,10 @@ import numpy as np
 import ergodica as eg
 from ergodica.integrators import Kernel
 from ergodica.paper import style
+from ergodica.paper.flat import RESIDUAL
 from ergodica.paper.printed import WRONG
 from ergodica.paper.result import Ask, Claim, Picture, Table
+from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
 from ergodica.verify.discrete.affine import affine_step, phase_law
 from ergodica.verify.discrete.lyapunov import Doubling, radius
 from ergodica.verify.precision import widened
@@ -28,6 +30,8 @@ STEP_SIZES = (0.2, 0.1, 0.05, 0.025)
 NOISES = (1.0, 4.0)
 SHOWN = (0.05, 4.0)  # step size and V of the picture
 TIME = 40.0  # of the picture
+LEAST_GROWTH = 0.5  # of eps V / 2, half of what the noise brings: the other half goes into the position
+LEAST_ORDER = 0.9  # of an error that vanishes like the step or faster
 
 
 class Moments(NamedTuple):
@@ -63,6 +67,11 @@ class Moments(NamedTuple):
         turn = round(2 * np.pi / self.step_size)
         return float((path[-turn:].mean() - path[:turn].mean()) / ((steps + 1 - turn) * self.step_size))
 
+    @property
+    def heating(self) -> float:
+        """Growth over eps V / 2: noise with 2D = eps V heats by eps V a unit of time, and the position takes half."""
+        return self.growth / (self.step_size * self.noise / 2)
+
 
 def moments(share: float, step_size: float, noise: float) -> Moments:
     with jax.enable_x64(True):
@@ -79,101 +88,123 @@ def all_moments(ask: Ask) -> list[Moments]:
 
 
 def naive_claim(found: list[Moments], seed: int) -> Claim:
-    """Reproduced if no naive chain has a stationary law, its momentum heats up, and the certificate refuses the SDE."""
+    """Reproduced if every naive chain heats up without end, and the certificate refuses the SDE."""
     naive = [m for m in found if m.share == 0]
     sde = WRONG["sghmc_naive"]
     report = eg.certify_sde(sde.drift, sde.diffusion, sde.hamiltonian, sde.dim, seed=seed)
-    ratios = [m.growth / (m.step_size * m.noise / 2) for m in naive]
-    heats = all(m.stationary is None and m.growth > 0 for m in naive)
+    heats = all(m.stationary is None and m.heating >= LEAST_GROWTH for m in naive)
+    answers = [Answer("naive SGHMC", yes_if(heats and not report.passed))]
+    ratios = [m.heating for m in naive]
     shown = next(m for m in naive if (m.step_size, m.noise) == SHOWN)
-    repair = report.repairs[0].words if report.repairs else "no simple repair"
-    words = (
-        f"On a standard Gaussian the variance of the momentum, 1 in the law, grows without end: by {shown.growth:.3g} "
-        f"a unit of time at step size {shown.step_size:g} and V = {shown.noise:g}; at {len(naive)} pairs of step size "
-        f"and V the growth is {min(ratios):.4f} to {max(ratios):.4f} of eps V / 2. eg.certify_sde "
-        f"{'passes' if report.passed else 'rejects'} the SDE: {repair}."
-    )
-    figures = {
-        "growth_per_time": shown.growth,
-        "step_size": shown.step_size,
-        "V": shown.noise,
-        "growth_over_half_eps_V": [min(ratios), max(ratios)],
-        "residual_of_the_sde": report["Fokker-Planck residual"].figure,
-    }
     return Claim(
         "naive-sghmc",
         "Putting a stochastic gradient into HMC (naive SGHMC) does not leave the law invariant: its momentum heats up.",
         "section 3.1, Eq. NaiveSGHMC",
-        "reproduced" if heats and not report.passed else "not reproduced",
-        words,
-        figures,
-        picture="momentum",
+        verdict(answers),
+        f"The variance of the momentum, 1 in the law, grows by {shown.growth:.3g} a unit of time at step size "
+        f"{shown.step_size:g} and V = {shown.noise:g}; over {len(naive)} pairs of step size and V by {min(ratios):.4f} "
+        f"to {max(ratios):.4f} of eps V / 2. eg.certify_sde {_judged(report)}.",
+        {
+            "growth_per_time": shown.growth,
+            "step_size": shown.step_size,
+            "V": shown.noise,
+            "growth_over_half_eps_V": [min(ratios), max(ratios)],
+            "residual_of_the_sde": report[RESIDUAL].figure,
+        },
+        conditions(answers),
+        "momentum",
+        rule="On a standard Gaussian, at every step size and V, the exact moments have no limit and the momentum's "
+        f"variance grows by at least {LEAST_GROWTH:g} of eps V / 2 a unit of time; and eg.certify_sde rejects the SDE.",
     )
+
+
+def _judged(report: Any) -> str:
+    repair = report.repairs[0].words if report.repairs else "it knows no simple repair"
+    return "passes the SDE" if report.passed else f"rejects the SDE: {repair}"
 
 
 def friction_claim(found: list[Moments]) -> Claim:
-    """Reproduced if with (eps/2) V the error falls at least as fast as the step and with eps V it does not vanish."""
-    errors = {share: _errors(found, share) for share in (0.5, 1.0)}
-    halves, whole = errors[0.5], errors[1.0]
-    orders = [np.log(a[0] / a[-1]) / np.log(STEP_SIZES[0] / STEP_SIZES[-1]) for a in halves.values() if a is not None]
-    mends = len(orders) == len(NOISES) and min(orders) > 0.9
-    printed = [m.stationary for m in found if m.share == 1.0 and m.step_size == STEP_SIZES[-1]]
-    is_printed_wrong = all(a is None or a[-1] > 0.25 for a in whole.values())
-    verdict = "not reproduced"
-    if mends:
-        verdict = "reproduced under conditions" if is_printed_wrong else "reproduced"
-    least = {v: halves[v] for v in NOISES}
-    words = (
-        "With friction (eps/2) V the variance of the momentum is off by "
-        + ", ".join(f"{_percent(e)} (V = {v:g})" for v, e in least.items())
-        + f" at step size {STEP_SIZES[-1]:g}, and the error falls like the step to the power "
-        + (f"{min(orders):.2f} or better. " if orders else "(none: it has no law). ")
-        + "With eps V, as printed, it is "
-        + ", ".join("without end" if p is None else f"{p:.3f}" for p in printed)
-        + " in place of 1."
-    )
+    """Asked of half of eps V and of the printed eps V."""
+    asked = {
+        "friction (eps/2) V, half of what is printed": error_orders(found, 0.5),
+        "friction eps V, as printed": error_orders(found, 1.0),
+    }
+    answers = [Answer(words, yes_if(min(orders.values()) >= LEAST_ORDER)) for words, orders in asked.items()]
+    ends = {share: [m for m in found if m.share == share and m.step_size == STEP_SIZES[-1]] for share in (0.5, 1.0)}
     return Claim(
         "sghmc-friction",
         "Friction that pays for the gradient's noise mends naive SGHMC.",
         "section 3.1, SGHMC (printed: D = eps V)",
-        verdict,
-        words,
+        verdict(answers),
+        f"At step size {STEP_SIZES[-1]:g} the variance of the momentum, 1 in the law, is {_variances(ends[0.5])} with "
+        f"friction (eps/2) V and {_variances(ends[1.0])} with the printed eps V; over all steps the errors fall like "
+        f"the step to the power {_least(error_orders(found, 0.5))} and {_least(error_orders(found, 1.0))}.",
         {
-            "error_at_smallest_step": {f"V={v:g}": None if e is None else e[-1] for v, e in halves.items()},
-            "order": min(orders) if orders else None,
-            "variance_with_printed_friction": printed,
+            words: {
+                "variance_at_smallest_step": {f"V={m.noise:g}": m.stationary for m in ends[share]},
+                "order": {f"V={v:g}": order if np.isfinite(order) else None for v, order in orders.items()},
+            }
+            for (words, orders), share in zip(asked.items(), ends, strict=True)
         },
-        conditions="friction (eps/2) V, half of what is printed" if verdict.endswith("conditions") else "",
-        picture="momentum",
+        conditions(answers),
+        "momentum",
+        rule="On a standard Gaussian, for every V, the momentum has a variance in the long run, whose error falls like "
+        f"the step size to the power {LEAST_ORDER:g} or faster from step {STEP_SIZES[0]:g} to {STEP_SIZES[-1]:g}.",
     )
 
 
-def _errors(found: list[Moments], share: float) -> dict[float, list[float] | None]:
-    """|variance - 1| by V, from the largest step to the smallest; None where there is no law."""
-    errors = {}
+def error_orders(found: list[Moments], share: float) -> dict[float, float]:
+    """By V, the power of the step size with which |variance - 1| falls; minus infinity where there is no law."""
+    orders = {}
     for v in NOISES:
-        values = [m.stationary for m in found if m.share == share and m.noise == v]
-        errors[v] = None if None in values else [abs(x - 1) for x in values if x is not None]
-    return errors
+        first, last = (_error(found, share, v, step_size) for step_size in (STEP_SIZES[0], STEP_SIZES[-1]))
+        has_law = np.isfinite(first) and np.isfinite(last)
+        orders[v] = float(np.log(first / last) / np.log(STEP_SIZES[0] / STEP_SIZES[-1])) if has_law else -np.inf
+    return orders
 
 
-def _percent(errors: list[float] | None) -> str:
-    return "everything" if errors is None else f"{100 * errors[-1]:.2g} %"
+def _error(found: list[Moments], share: float, noise: float, step_size: float) -> float:
+    variance = next(m for m in found if m[:3] == (share, step_size, noise)).stationary
+    return np.inf if variance is None else abs(variance - 1)
 
 
-def long_run_table(found: list[Moments]) -> Table:
-    rows = []
+def _variances(found: list[Moments]) -> str:
+    return " and ".join(
+        f"{'without end' if m.stationary is None else f'{m.stationary:.4f}'} (V = {m.noise:g})" for m in found
+    )
+
+
+def _least(orders: dict[float, float]) -> str:
+    least = min(orders.values())
+    return f"{least:.2f}" if np.isfinite(least) else "(none: no law)"
+
+
+def long_run_tables(found: list[Moments]) -> tuple[Table, Table]:
+    """One row for each sampler and V, on the page; and one for each chain."""
+    rows, each = [], []
     for m in found:
         growth = (m.growth, m.step_size * m.noise / 2) if m.stationary is None else (None, None)
-        rows.append((SHARES[m.share], m.step_size, m.noise, m.stationary, *growth))
-    columns = (
+        each.append((SHARES[m.share], m.step_size, m.noise, m.stationary, *growth))
+    for noise in NOISES:
+        for share, words in SHARES.items():
+            mine = [m for m in found if (m.share, m.noise) == (share, noise)]
+            heating = [m.heating for m in mine if m.stationary is None]
+            order = error_orders(found, share)[noise]
+            rows.append((
+                words, noise, *(m.stationary for m in mine), order if np.isfinite(order) else None,
+                min(heating, default=None),
+            ))  # fmt: skip
+    caption = (
+        "The momentum's variance in the long run (1 in the law) on a standard Gaussian, exact; where it grows without "
+        "end, the growth over ten turns from the right law."
+    )
+    variances = [f"variance at step {step_size:g}" for step_size in STEP_SIZES]
+    columns = ("sampler", "V", *variances, "power of the step in its error", "growth over eps V / 2, least")
+    each_columns = (
         "sampler", "step size", "V", "variance of the momentum in the long run", "growth per unit of time", "eps V / 2",
     )  # fmt: skip
-    caption = (
-        "The momentum's variance (1 in the law) on a standard Gaussian, exact; where it grows without end, by how "
-        "much, over ten turns from the right law."
-    )
-    return Table("momentum-long-run", caption, columns, rows, shown=True)
+    shown = Table("momentum-summary", caption, columns, rows, shown=True)
+    return shown, Table("momentum-long-run", f"{caption} Every chain.", each_columns, each)
 
 
 def pictured(found: list[Moments]) -> tuple[Picture, Table]:

@@ -1,4 +1,4 @@
-"""The pictures of a rebuilt Q, and of a current that does not end."""
+"""The pictures of a rebuilt Q, of the errors of random processes, and of a current that does not end."""
 
 from typing import Any
 
@@ -10,7 +10,9 @@ from ergodica.paper import style
 from ergodica.paper.result import Picture, Table
 from ergodica.paper.samplers import LABELS
 from ergodica.paper.theorem_2.processes import NOT_INTEGRABLE, Process, named, of
+from ergodica.paper.theorem_2.random_processes import KINDS, Drawn
 from ergodica.paper.theorem_2.rebuilt import PIXELS, Rebuilt
+from ergodica.verify.completeness.rebuild import BULK, TOLERANCE
 from ergodica.verify.functions import hand_written
 
 LEVELS = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -21,7 +23,7 @@ def pictured(r: Rebuilt) -> tuple[Picture, Table]:
     """The drift, the rebuilt Q_21, and how far it, or the drift through it, is off."""
     plane = r.plane
     shape = (PIXELS, PIXELS)
-    bulk = (plane.density >= 1e-4).reshape(shape)
+    bulk = (plane.density >= BULK).reshape(shape)
     entry = plane.curl[:, 1, 0].reshape(shape)
     off = (np.abs(plane.curl[:, 1, 0] - 1) if r.gap is not None else plane.error).reshape(shape)
     label = "log10 |$Q_{21}$ − 1|" if r.gap is not None else "log10 of the drift's error over its size"
@@ -72,6 +74,26 @@ def pictured(r: Rebuilt) -> tuple[Picture, Table]:
 def _field(axis: Any, plane: Any, image: np.ndarray, colours: str, limits: tuple[float, float]) -> None:
     shown = axis.pcolormesh(plane.x, plane.y, image, cmap=colours, vmin=limits[0], vmax=limits[1], rasterized=True)
     axis.figure.colorbar(shown, ax=axis, extend="both", shrink=0.9)
+
+
+def errors_of(found: list[Drawn]) -> Picture:
+    """Of the drift of every random process, by kind."""
+    figure, ((axis,),) = style.new_figure(squeeze=False, size=(7.0, 2.8))
+    for row, (kind, mark) in enumerate(zip(KINDS, ("o", "s", "^"), strict=True)):
+        errors = [r.error for r in found if r.kind is kind]
+        axis.plot(errors, row + np.linspace(-0.25, 0.25, len(errors)), mark, color="#0072B2", markersize=4, alpha=0.6)
+    axis.axvline(TOLERANCE, color="#000000", linestyle="--", linewidth=1)
+    axis.text(TOLERANCE * 0.8, len(KINDS) - 1.0, "tolerance", ha="right", va="center", fontsize=9)
+    axis.set(
+        xscale="log",
+        ylim=(-0.6, len(KINDS) - 0.4),
+        xlabel="largest error of the drift through the rebuilt Q, over its size (no unit)",
+        yticks=range(len(KINDS)),
+        yticklabels=[kind.name.replace(", ", ",\n") for kind in KINDS],
+    )
+    refused = sum(bool(r.refused) for r in found)
+    caption = f"Random processes, by how they were made: a mark for each of {len(found) - refused}; refused: {refused}."
+    return Picture("random", caption, figure, "random")
 
 
 def shells() -> tuple[Picture, Table]:

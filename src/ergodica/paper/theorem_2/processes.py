@@ -1,4 +1,4 @@
-"""The processes whose curl is rebuilt: three samplers of the paper, random ones, and one that has none."""
+"""The processes whose curl is rebuilt: three samplers of the paper, random ones, and one that fails the condition."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import solve_continuous_lyapunov
 
 import ergodica as eg
 from ergodica.paper.flat import flat_sde
@@ -39,7 +40,7 @@ def of(sde: RecipeSde) -> Process:
     return Process(sde.drift, sde.diffusion, sde.hamiltonian)
 
 
-# -- random processes in two dimensions ---------------------------------------------------------------
+# -- random processes in two dimensions, with a current that has no divergence ------------------------
 
 
 class Waves(eqx.Module):
@@ -99,6 +100,57 @@ def random(seed: Any) -> tuple[Process, Waves]:
     k = rng.normal(size=(2, 2))
     energy, diffusion, stream = Energy(0.15 * k @ k.T + 0.8 * np.eye(2), waves()), Diffusion(waves(2, 2)), waves()
     return Process(Current(energy, diffusion, stream), diffusion, energy), stream
+
+
+# -- random processes whose law comes from a linear equation ------------------------------------------
+
+SLOWEST = 0.4  # rate at which an Ornstein-Uhlenbeck process comes back, at least
+LONGEST = 16.0  # ratio of the variances along its law's axes, at most: a grid must hold the thin side and the long one
+
+
+class Linear(eqx.Module):
+    """A z."""
+
+    matrix: np.ndarray
+
+    def __call__(self, z: Any) -> Any:
+        return jnp.asarray(self.matrix, z.dtype) @ z
+
+
+class Constant(eqx.Module):
+    """The same numbers everywhere."""
+
+    value: np.ndarray
+
+    def __call__(self, z: Any) -> Any:
+        return jnp.asarray(self.value, z.dtype)
+
+
+class Bowl(eqx.Module):
+    """z . P z / 2."""
+
+    precision: np.ndarray
+
+    def __call__(self, z: Any) -> Any:
+        return z @ jnp.asarray(self.precision, z.dtype) @ z / 2
+
+
+def ornstein_uhlenbeck(seed: Any, dim: int) -> tuple[Process, np.ndarray]:
+    """dz = A z dt + sqrt(2 D) dW with random A and D, and the Q that Theorem 2 must find.
+
+    No Q goes into it: the covariance S of its law solves A S + S A^T + 2 D = 0. Then Q = -A S - D is skew and
+    A = -(D + Q) S^-1, Eq. `CorrectDrift`. Half of the D have one direction without noise.
+    """
+    rng = np.random.default_rng(seed)
+    while True:
+        factor = rng.normal(size=(dim, dim - rng.integers(2)))
+        a, d = rng.normal(size=(dim, dim)), factor @ factor.T
+        a -= (np.linalg.eigvals(a).real.max() + SLOWEST) * np.eye(dim)
+        s = solve_continuous_lyapunov(a, -2 * d)
+        s = (s + s.T) / 2
+        low, *_, high = np.linalg.eigvalsh(s)
+        if 0 < high < LONGEST * low:
+            return Process(Linear(a), Constant(d), Bowl(np.linalg.inv(s))), -a @ s - d
 
 
 # -- a process that fails the condition ---------------------------------------------------------------

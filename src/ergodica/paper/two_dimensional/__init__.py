@@ -5,79 +5,89 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ergodica.paper import best_step
+from ergodica.paper.best_step import BOUND, FINEST, Found, grid
 from ergodica.paper.result import Ask, Item, Result
 from ergodica.paper.style import LABELS
 from ergodica.paper.two_dimensional import density, pictures
 from ergodica.paper.two_dimensional.chains import Arm, arms, compiled
-from ergodica.paper.two_dimensional.contest import BEYOND, Way, claims
-from ergodica.paper.two_dimensional.measured import SEEDS, START, STEIN_DRAWS, Measured, measure, stein_floor
-from ergodica.paper.two_dimensional.trials import BOUND, CHAINS, Sample, Trial, grid, grid_error, search
+from ergodica.paper.two_dimensional.contest import At, Way, claims
+from ergodica.paper.two_dimensional.measured import SEEDS, START, STEIN_DRAWS, Measured, discrepancy, measure
+from ergodica.paper.two_dimensional.trials import CHAINS, EACH, Sample, attempt
+from ergodica.paper.verdict import SURE
 
 LENGTH = {False: 4000, True: 16_000}  # steps of a chain, quick and full
-STEPS = {False: grid(12), True: grid(24)}
-FRICTIONS = {False: (1.0, 0.5, 2.0), True: (1.0, 0.25, 0.5, 2.0, 4.0)}  # the first is the paper's
+CALLS = {False: 2, True: 4}  # of the chains that decide, each of `CHAINS`
+STEPS = grid(0.0025, 0.16, 12)
+PAPERS = 1.0  # the paper's friction
+FRICTIONS = {False: (PAPERS, 0.5, 2.0), True: (PAPERS, 0.25, 0.5, 2.0, 4.0)}
 
 
 @dataclass
 class _Bench:
-    """One sampler on the bench: its compiled chains, what was tried, what was measured, what was lost."""
+    """One sampler on the bench: its compiled chains, and what was found at each friction."""
 
     arm: Arm
     sample: Sample
     seeds: Iterator[int]
-    trials: dict[float, list[Trial]] = field(default_factory=dict)
-    known: dict[tuple[float, float], Measured | None] = field(default_factory=dict)
+    calls: int
+    found: dict[float, Found] = field(default_factory=dict)
     lost: int = 0
 
-    def at_best(self, frictions: tuple[float, ...]) -> Measured | None:
-        """At the fastest step of these frictions that fresh chains confirm."""
-        admitted = [t for f in frictions for t in self.trials[f] if t.is_admitted]
-        in_order = map(self.measured, sorted(admitted, key=lambda t: t.time))
-        return next((m for m in in_order if m is not None), None)
+    def search(self, frictions: tuple[float, ...]) -> None:
+        self.found = best_step.search(
+            dict.fromkeys(frictions, STEPS),
+            attempt=lambda jobs: attempt(self.sample, jobs, self.seeds),
+            confirm=lambda jobs: [self.measure(*job) for job in jobs],
+        )
+        self.lost += sum(found.lost for found in self.found.values())
 
-    def measured(self, trial: Trial) -> Measured | None:
-        """At the trial's step; None where fresh chains did not stay finite or within the bound."""
-        key = trial.step_size, trial.friction
-        if key not in self.known:
-            found = measure(self.sample, trial, self.seeds)
-            self.known[key] = None if isinstance(found, int) else found
-            self.lost += found if isinstance(found, int) else 0
-        return self.known[key]
+    def measure(self, friction: float, step_size: float) -> Measured:
+        return measure(self.sample, friction, step_size, self.calls, self.seeds)
 
-    @property
-    def non_finite(self) -> int:
-        return self.lost + sum(t.non_finite for found in self.trials.values() for t in found)
+    def at_best(self, frictions: tuple[float, ...] = (PAPERS,)) -> At | None:
+        """At the best step of the friction that was the fastest in the search."""
+        found = [self.found[f] for f in frictions if self.found[f].best is not None]
+        first = min(found, key=lambda f: f.expected, default=None)
+        return None if first is None or first.best is None else At(first.best, first.step_error)
+
+    def at_step(self, step_size: float) -> At | None:
+        """At this step, which is not larger than the best; None where fresh chains refuse it."""
+        best = self.at_best()
+        if best is not None and best.measured.step_size == step_size:
+            return At(best.measured)
+        fresh = self.measure(PAPERS, step_size)
+        self.lost += fresh.lost
+        return At(fresh) if best_step.is_confirmed(fresh) else None
 
 
 def run(ask: Ask) -> Result:
     """Each sampler at its best step of one grid, on the paper's density in two dimensions."""
     seeds = _seeds(ask.seed)
-    benches = {arm: _Bench(arm, compiled(arm, LENGTH[ask.full]), seeds) for arm in arms()}
+    benches = {arm: _Bench(arm, compiled(arm, LENGTH[ask.full]), seeds, CALLS[ask.full]) for arm in arms()}
     for done, bench in enumerate(benches.values()):
-        frictions = FRICTIONS[ask.full] if bench.arm.has_friction else (1.0,)
-        for k, friction in enumerate(frictions):
-            ask.report(0.9 * (done + k / len(frictions)) / len(benches), f"{bench.arm.label}, friction {friction:g}")
-            bench.trials[friction] = search(bench.sample, STEPS[ask.full], friction, seeds)
-        ask.report(0.9 * (done + 0.8) / len(benches), f"{bench.arm.label}, at its best step")
-        bench.at_best((1.0,))
-        bench.at_best(frictions)
-    ask.report(0.93, "all at the same step")
-    ways = _ways(benches, grid_error(STEPS[ask.full]))
-    at_best = {arm: m for arm, bench in benches.items() if (m := bench.at_best((1.0,))) is not None}
+        ask.report(0.9 * done / len(benches), f"{bench.arm.label}, its best step")
+        bench.search(FRICTIONS[ask.full] if bench.arm.has_friction else (PAPERS,))
+    ask.report(0.9, "all at the same step")
+    ways = _ways(benches)
+    ask.report(0.93, "Stein discrepancies")
+    at_best = {arm: at.measured for arm, bench in benches.items() if (at := bench.at_best()) is not None}
+    stein = {arm: discrepancy(m) for arm, m in at_best.items()}
     ask.report(0.97, "pictures")
     drawn = [
         pictures.paths(at_best),
         pictures.times(ways),
-        pictures.stein(at_best, stein_floor(np.random.default_rng(next(seeds)))),
-        pictures.steps({arm: bench.trials[1.0] for arm, bench in benches.items()}),
+        pictures.stein(stein),
+        pictures.steps({arm: bench.found[PAPERS].tried for arm, bench in benches.items()}),
     ]
+    by_way = {words: {n: stein.get(b.arm) for n, b in chosen.items()} for words, chosen in _integrators(benches)}
     return Result(
-        text=_text(ways),
-        claims=claims(ways),
+        text=_text(ways, benches, ask.full),
+        claims=claims(ways, by_way),
         pictures=[picture for picture, _ in drawn],
         tables=[table for _, table in drawn],
         settings=_settings(ask),
-        non_finite={bench.arm.label: bench.non_finite for bench in benches.values()},
+        non_finite={bench.arm.label: bench.lost for bench in benches.values()},
     )
 
 
@@ -87,43 +97,67 @@ def _seeds(seed: int) -> Iterator[int]:
         yield int(rng.integers(2**32))
 
 
-def _ways(benches: dict[Arm, _Bench], error: float) -> list[Way]:
-    """Each way of asking: which integrator, whose friction, whose step."""
+def _integrators(benches: dict[Arm, _Bench]) -> list[tuple[str, dict[str, _Bench]]]:
+    """Each in words, with the bench of every sampler."""
     euler = {arm.sampler: bench for arm, bench in benches.items() if arm.integrator == "Euler"}
     split = euler | {arm.sampler: bench for arm, bench in benches.items() if arm.integrator == "splitting"}
+    return [("Euler's step", euler), ("the library's splitting", split)]
+
+
+def _ways(benches: dict[Arm, _Bench]) -> list[Way]:
+    """Each way of asking: which integrator, whose friction, whose step."""
     ways = []
-    for words, chosen in (("Euler's step", euler), ("the library's splitting", split)):
-        ways.append(Way(words, {name: bench.at_best((1.0,)) for name, bench in chosen.items()}, error))
-        tuned = {name: bench.at_best(tuple(bench.trials)) for name, bench in chosen.items()}
-        ways.append(Way(f"{words}, best friction", tuned, error))
-    if all(ways[0].measured.values()):
-        smallest = min(m.step_size for m in ways[0].measured.values() if m is not None)
-        same = {n: b.measured(next(t for t in b.trials[1.0] if t.step_size == smallest)) for n, b in euler.items()}
-        ways.insert(2, Way("Euler's step, the same for all", same, 0.0))
+    for words, chosen in _integrators(benches):
+        ways.append(Way(words, {name: bench.at_best() for name, bench in chosen.items()}))
+        tuned = {name: bench.at_best(tuple(bench.found)) for name, bench in chosen.items()}
+        ways.append(Way(f"{words}, best friction", tuned))
+    _, euler = _integrators(benches)[0]
+    if all(ways[0].at.values()):
+        smallest = min(at.measured.step_size for at in ways[0].at.values() if at is not None)
+        same = {name: bench.at_step(smallest) for name, bench in euler.items()}
+        ways.insert(2, Way("Euler's step, the same for all", same))
     return ways
 
 
-def _text(ways: list[Way]) -> list[str]:
-    found = []
-    for way in ways:
-        order = sorted(way.measured, key=lambda name: np.inf if (m := way.measured[name]) is None else m.times.mean())
-        listed = ", ".join(
-            f"{LABELS[name]} {'no step' if (m := way.measured[name]) is None else f'{m.times.mean():.0f}'}"
-            for name in order
-        )
-        found.append(f"{way.words}: {listed}")
+def _text(ways: list[Way], benches: dict[Arm, _Bench], full: bool) -> list[str]:
     return [
         "U = theta_1^4 / 10 + (4 (theta_2 + 1.2) - theta_1^2)^2 / 2, a curved ridge. The paper shows the first ten "
         "points of three samplers and says that gSGRHMC explores fastest; here is that figure, and a number for it: "
         "the gradient evaluations that one independent draw of the slowest of four functions (both coordinates, "
-        "theta_1 squared, U) takes. Every sampler has its best step of the same grid, extended where the best lies at "
-        f"its end; a step counts only where no mean is off by more than {BOUND:g} sds, since any sampler is fast when "
-        "it may be wrong.",
-        "Gradient evaluations for one independent draw, fewest first. " + ". ".join(found) + ".",
+        "theta_1 squared, U) takes. A step counts only where no mean is off by more than "
+        f"{BOUND:g} sds, since any sampler is fast when it may be wrong.",
+        f"Gradient evaluations for one independent draw, fewest first. {'. '.join(map(_in_order, ways))}.",
+        f"What limits the step, by what the next larger one tried did. {' '.join(map(_limit, benches.values()))} An "
+        "explicit step can lose a chain to infinity at any step size, the more often the larger the step. A step is "
+        f"taken only where fresh chains lose none, here {CALLS[full] * CHAINS:,} of {LENGTH[full]:,} steps each; with "
+        "more or longer chains a step that is limited so would be smaller.",
         f"The metric is the paper's, G^-1 = {density.SCALE:g} sqrt|U + {density.OFFSET:g}|; the paper does not say "
-        "what friction SGHMC had here, and 1 is what it says for LDA. Gradients are exact: Gaussian gradient noise "
-        "of known variance, subtracted as in the paper, leaves the law of every one of these steps as it is.",
+        f"what friction SGHMC had here, and {PAPERS:g} is what it says for LDA. Gradients are exact: Gaussian gradient "
+        "noise of known variance, subtracted as in the paper, leaves the law of every one of these steps as it is.",
     ]
+
+
+def _in_order(way: Way) -> str:
+    times = {name: np.inf if at is None else at.measured.time for name, at in way.at.items()}
+    order = sorted(times, key=lambda name: times[name])
+    listed = [f"{LABELS[name]} {f'{times[name]:.0f}' if times[name] < np.inf else 'no step'}" for name in order]
+    return f"With {way.words}: {', '.join(listed)}"
+
+
+def _limit(bench: _Bench) -> str:
+    """Why the step is no larger, at the paper's friction."""
+    found = bench.found[PAPERS]
+    if found.best is None:
+        return f"{bench.arm.label}: no step was admitted."
+    larger, best = found.next_larger, f"{bench.arm.label} has {found.best.step_size:.3g}"
+    if larger is None:
+        return f"{best}, the largest tried."
+    if larger.lost:
+        were = "was" if larger.lost == 1 else "were"
+        return f"{best}: at {larger.step_size:.3g} {larger.lost:,} of {larger.chains:,} chains {were} lost."
+    if abs(larger.bias) > BOUND:
+        return f"{best}: at {larger.step_size:.3g} the bias is {abs(larger.bias):.3f} sds."
+    return f"{best}: {larger.step_size:.3g} is no faster."
 
 
 def _settings(ask: Ask) -> dict:
@@ -131,13 +165,14 @@ def _settings(ask: Ask) -> dict:
         "metric scale": density.SCALE,
         "metric offset": density.OFFSET,
         "frictions": FRICTIONS[ask.full],
-        "step sizes": [float(f"{x:.4g}") for x in STEPS[ask.full]],
-        "chains at each step size": CHAINS // len(STEPS[ask.full]),
+        "step sizes": [float(f"{x:.4g}") for x in STEPS],
+        "error of a log time from the finer grid, at most": FINEST,
+        "chains of a trial": EACH,
         "steps of a chain": LENGTH[ask.full],
         "seeds": SEEDS,
-        "chains of a seed": CHAINS // SEEDS - 1,
+        "chains at the best step": CALLS[ask.full] * CHAINS,
         "bound on the bias, sds": BOUND,
-        "standard errors that count": BEYOND,
+        "standard errors that count": SURE,
         "start of the paths": START,
         "draws for the Stein discrepancy": STEIN_DRAWS,
         "seed": ask.seed,
@@ -152,8 +187,10 @@ ITEM = Item(
     code=(
         "ergodica/paper/two_dimensional/__init__.py",
         "ergodica/paper/two_dimensional/chains.py",
-        "ergodica/paper/two_dimensional/trials.py",
+        "ergodica/paper/two_dimensional/measured.py",
         "ergodica/paper/two_dimensional/contest.py",
+        "ergodica/paper/best_step.py",
+        "ergodica/paper/ratios.py",
     ),
-    seconds=(35, 100),
+    seconds=(30, 170),
 )

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ergodica.paper.best_step import BOUND, is_confirmed
 from ergodica.paper.result import Picture, Table
 from ergodica.paper.style import COLOURS, LABELS, MARKERS, new_figure
 from ergodica.paper.two_dimensional import density
 from ergodica.paper.two_dimensional.chains import Arm
-from ergodica.paper.two_dimensional.contest import Way
-from ergodica.paper.two_dimensional.measured import SEEDS, START, Measured
-from ergodica.paper.two_dimensional.trials import BOUND, Trial
+from ergodica.paper.two_dimensional.contest import At, Way, is_shown
+from ergodica.paper.two_dimensional.measured import SEEDS, START, Discrepancy, Measured
+from ergodica.paper.two_dimensional.trials import Trial
+from ergodica.paper.verdict import SURE, Estimate
 
 POINTS = 10  # of a path, as in the paper
 APART = 50  # gradient evaluations between them
@@ -32,13 +34,13 @@ def paths(measured: Mapping[Arm, Measured]) -> tuple[Picture, Table]:
     """Contours, and the first ten points of each sampler at its best step."""
     a, b = np.meshgrid(np.linspace(-2.9, 2.9, 200), np.linspace(-2.1, 1.1, 200))
     levels = np.exp(-density.potential(np.stack([a, b], axis=-1)))
-    columns = (len(measured) + 1) // 2
+    columns = max(1, (len(measured) + 1) // 2)
     figure, axes = new_figure(2, columns, size=(7.5, 5.0), sharex=True, sharey=True, squeeze=False)
     rows = []
     for axis, (arm, figures) in zip(axes.T.ravel(), measured.items(), strict=False):
         axis.grid(False)
         axis.contour(a, b, levels, levels=np.exp([-4, -2.5, -1.5, -0.8, -0.3]), colors="#999999", linewidths=0.7)
-        points = np.concatenate([[START], figures.path[APART - 1 : POINTS * APART : APART]])
+        points = np.concatenate([[START], figures.paths[0, APART - 1 : POINTS * APART : APART]])
         axis.plot(*points.T, color=COLOURS[arm.sampler], marker=MARKERS[arm.sampler], markersize=4, linewidth=1.2)
         axis.plot(*START, marker="*", color="black", markersize=9, linestyle="none")
         axis.set_title(f"{arm.label}\nstep size {figures.step_size:.3g}", fontsize=9)
@@ -62,8 +64,8 @@ def steps(trials: Mapping[Arm, Sequence[Trial]]) -> tuple[Picture, Table]:
     figure, (left, right) = new_figure(1, 2, size=(7.5, 4.2))
     rows = []
     for arm, found in trials.items():
-        rows += [[arm.label, *t, t.is_admitted] for t in found]
-        kept = [t for t in found if t.non_finite == 0 and t.bias < 3]
+        rows += [[arm.label, *t, is_confirmed(t)] for t in found]
+        kept = [t for t in found if t.lost == 0 and abs(t.bias) < 3]
         sizes = [t.step_size for t in kept]
         left.errorbar(sizes, [t.time for t in kept], [t.time_error for t in kept], **_line(arm), linewidth=1.1)
         right.errorbar(sizes, [abs(t.bias) for t in kept], [t.bias_error for t in kept], **_line(arm), linewidth=1.1)
@@ -79,7 +81,10 @@ def steps(trials: Mapping[Arm, Sequence[Trial]]) -> tuple[Picture, Table]:
         f"from the law; a step counts where the largest bias is at most {BOUND:g} sds. Steps at which a chain left the "
         "finite numbers are not drawn, and stand in the table. Bars: one standard error, between chains."
     )
-    columns = ["sampler", "step size", "friction", "bias", "bias error", "time", "time error", "non-finite", "admitted"]
+    columns = [
+        "sampler", "step size", "friction", "bias", "bias error", "time", "time error", "lost", "chains",
+        "within the bound",
+    ]  # fmt: skip
     return Picture("steps", caption, figure, "steps"), Table("steps", "Every step size tried.", columns, rows)
 
 
@@ -88,11 +93,11 @@ def times(ways: Sequence[Way]) -> tuple[Picture, Table]:
     figure, ((axis,),) = new_figure(squeeze=False, size=(7.0, 1.2 + 0.75 * len(ways)))
     rows = []
     for place, way in enumerate(ways):
-        for k, (sampler, m) in enumerate(way.measured.items()):
-            rows.append([way.words, LABELS[sampler], *_row(m)])
-            if m is None:
+        for k, (sampler, at) in enumerate(way.at.items()):
+            rows.append([way.words, LABELS[sampler], *_row(at)])
+            if at is None:
                 continue
-            mean, error = m.times.mean(), m.times.std(ddof=1) / np.sqrt(SEEDS)
+            mean, error = Estimate.of(at.measured.times)
             label = LABELS[sampler] if place == 0 else None
             axis.errorbar(
                 mean, place + (k - 1.5) * 0.17, xerr=error, color=COLOURS[sampler], marker=MARKERS[sampler],
@@ -101,48 +106,56 @@ def times(ways: Sequence[Way]) -> tuple[Picture, Table]:
     axis.set(xscale="log", xlabel="autocorrelation time, gradient evaluations")
     axis.set_yticks(range(len(ways)), [way.words.replace(", ", ",\n", 1) for way in ways])
     axis.invert_yaxis()
-    figure.legend(loc="outside lower center", ncols=4)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     caption = (
         "Gradient evaluations for one independent draw of the slowest function, each sampler at its best step size; "
         f"fewer is better. Bars: one standard error over {SEEDS} seeds."
     )
     columns = [
-        "how", "sampler", "step size", "friction", "time", "time error", "slowest", "time by arviz-stats", "bias",
-        "bias error", "Stein discrepancy", "Stein error",
+        "how", "sampler", "step size", "error of the step", "friction", "time", "time error", "slowest",
+        "time by arviz-stats", "bias", "bias error",
     ]  # fmt: skip
     table = Table("times", "Each sampler at its best step size.", columns, rows, shown=True)
     return Picture("times", caption, figure, "times"), table
 
 
-def _row(m: Measured | None) -> list:
-    if m is None:
-        return [None] * 10
-    error = [float(x.std(ddof=1) / np.sqrt(SEEDS)) for x in (m.times, m.stein[:, -1])]
-    time = [float(m.times.mean()), error[0], m.slowest, m.time_within]
-    return [m.step_size, m.friction, *time, m.bias, m.bias_error, float(m.stein[:, -1].mean()), error[1]]
+def _row(at: At | None) -> list:
+    if at is None:
+        return [None] * 9
+    m = at.measured
+    step = [m.step_size, m.step_size * at.step_error, m.friction]
+    return [*step, *Estimate.of(m.times), m.slowest, m.time_within, m.bias, m.bias_error]
 
 
-def stein(measured: Mapping[Arm, Measured], floor: float) -> tuple[Picture, Table]:
-    """The Stein discrepancy of paths against gradient evaluations."""
+def stein(discrepancies: Mapping[Arm, Discrepancy]) -> tuple[Picture, Table]:
+    """The Stein discrepancy of paths against gradient evaluations, where it says something."""
     figure, ((axis,),) = new_figure(squeeze=False, size=(7.0, 4.2))
     rows = []
-    for arm, m in measured.items():
-        mean, error = m.stein.mean(axis=0), m.stein.std(axis=0, ddof=1) / np.sqrt(SEEDS)
-        axis.errorbar(m.gradients, mean, error, **_line(arm), linewidth=1.2, capsize=2)
-        rows += [[arm.label, int(g), float(x), float(e)] for g, x, e in zip(m.gradients, mean, error, strict=True)]
-    axis.axhline(floor, color=COLOURS["target"], linestyle=":", linewidth=1.5, label="independent draws")
+    for arm, path in discrepancies.items():
+        shown = is_shown(path)
+        means = path.squares.mean(axis=0)
+        errors = path.squares.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+        root = np.sqrt(means[shown])
+        axis.errorbar(
+            path.gradients[shown], root, errors[shown] / (2 * root), **_line(arm), linewidth=1.2, capsize=2
+        )  # fmt: skip
+        columns = (path.gradients, means, errors, shown)
+        rows += [
+            [arm.label, int(g), float(x), float(e), bool(s)] for g, x, e, s in zip(*columns, strict=True)
+        ]  # fmt: skip
     axis.set(xscale="log", yscale="log", xlabel="gradient evaluations", ylabel="kernel Stein discrepancy")
     axis.minorticks_off()
-    axis.set_yticks(ticks := [0.1, 0.2, 0.5, 1, 2, 5], [f"{x:g}" for x in ticks])
-    axis.set_ylim(0.8 * min([floor, *(r[2] for r in rows)]), 1.3 * max(r[2] for r in rows))
+    axis.set_yticks(ticks := [0.05, 0.1, 0.2, 0.5, 1, 2, 5], [f"{x:g}" for x in ticks])
+    heights = [np.sqrt(r[2]) for r in rows if r[4]] or [1.0]
+    axis.set_ylim(0.7 * min(heights), 1.4 * max(heights))
     looks = sorted({r[1] for r in rows})
     axis.set_xticks(looks, [f"{x:,}" for x in looks])
-    axis.legend(fontsize=9, ncols=2)
-    rows.append(["independent draws", None, floor, None])
+    axis.legend(*axis.get_legend_handles_labels(), fontsize=9, ncols=2)
     caption = (
-        "Kernel Stein discrepancy of one path's draws, evenly spaced, against the gradient evaluations spent; each "
-        f"sampler at its best step size, from the same start. Bars: one standard error over {SEEDS} seeds. Dotted: as "
-        "many independent exact draws."
+        "Kernel Stein discrepancy of one path's draws against the gradient evaluations spent: the root of a mean over "
+        "pairs of different draws, which is 0 for independent exact draws. Each sampler at its best step size, from "
+        f"the same start. Bars: one standard error over {SEEDS} seeds. Values within {SURE:g} standard errors of 0 say "
+        "nothing and are not drawn; they stand in the table."
     )
-    columns = ["sampler", "gradients", "discrepancy", "error"]
-    return Picture("stein", caption, figure, "stein"), Table("stein", "Stein discrepancy.", columns, rows)
+    columns = ["sampler", "gradients", "squared discrepancy", "error", "above that of exact draws"]
+    return Picture("stein", caption, figure, "stein"), Table("stein", "Squared Stein discrepancy.", columns, rows)

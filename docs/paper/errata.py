@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ergodica.paper.errata import formulas
 from ergodica.paper.errata import samplers as samplers_item
+from ergodica.paper.flat import RESIDUAL
 from ergodica.paper.printed import RIGHT, SLIPS, WRONG, Sde, equations
 from ergodica.paper.printed.potentials import one_peak, two_peaks
 from tests.wrong import RIGHT_STEPS, WRONG_STEPS
@@ -86,12 +87,12 @@ def residual(sde: Sde) -> str:
     report = certified(sde)
     if report.passed:
         raise ValueError(f"{sde.name} passes: it is on this page as a wrong one")
-    return f"{report['Fokker-Planck residual'].figure:.1g}"
+    return f"{report[RESIDUAL].figure:.1g}"
 
 
 def at_rounding(sde: Sde) -> str:
     """A bound that the residual of a right sampler keeps."""
-    return below(ROUNDING, certified(sde)["Fokker-Planck residual"].figure)
+    return below(ROUNDING, certified(sde)[RESIDUAL].figure)
 
 
 def below(bound: float, figure: float) -> str:
@@ -237,7 +238,7 @@ def two_peak_run() -> str:
     target = eg.gallery.two_peaks()
     low, high = (eg.certify(eg.gsgrhmc(offset=offset), target) for offset in (0.5, 1.5))
     words = rounded(next(check.explanation for check in low.checks if not check.passed))
-    figure = below(ROUNDING, high["Fokker-Planck residual"].figure)
+    figure = below(ROUNDING, high[RESIDUAL].figure)
     return f"""## gSGRHMC on two peaks: G^-1 = 1.5 sqrt(abs(U + C)) with C = 0.5 (supplement)
 
 min U = -1, so U + C crosses zero inside the bulk, where G^-1/2 has a cusp with an infinite derivative. `eg.certify`

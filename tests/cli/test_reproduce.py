@@ -42,6 +42,13 @@ def test_all_items_by_default(counted, here):
     assert (here / "report" / "index.html").exists()
 
 
+def test_an_item_by_name_tells_of_its_own_claims(counted, here):
+    call("map", "--out", "r")
+    lines = call("errata", "--out", "r").stdout.splitlines()
+    assert [line.split()[1] for line in lines[:-2]] == ["errata"]
+    assert lines[-2] == "what the paper says: 2 reproduced"
+
+
 def test_json(counted, here):
     told = json.loads(call("map", "--json", "--out", "r").stdout)
     assert told["page"] == "r/index.html"

@@ -34,7 +34,11 @@ def _with_corpus_repeated(args: list[str]) -> list[str]:
 
 @click.command(name="reproduce", cls=_ManyPaths)
 @click.argument("names", nargs=-1, metavar="[ITEM]...")
-@click.option("--full/--quick", default=False, help="Enough samples for every verdict (an hour), or a first look.")
+@click.option(
+    "--full/--quick",
+    default=False,
+    help="Enough samples for every verdict (about an hour), or a first look (the default).",
+)
 @click.option("--corpus", multiple=True, metavar="PATH...", help="Documents for topic models; else a demo, no verdict.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report"), show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -64,7 +68,7 @@ def reproduce_command(
         click.echo(json.dumps({"page": str(out / "index.html"), **claims_to_json(records)}))
         return
     for record in records:
-        for claim in record.claims:
+        for claim in record.claims if not names or record.name in names else ():
             click.echo(f"{claim.verdict:<28}{record.name:<17}{claim.statement}")
     click.echo(count_words(records) or "no claims")
     click.echo(out / "index.html")

@@ -10,7 +10,7 @@ at a smaller one; and `Found.next_larger` tells how many did so at the first ste
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ FINEST = 0.02  # standard error of a log time from its step being one of a grid,
 REFINEMENTS = 3  # at most: a second one where the best step lies at an end of the first
 AROUND, ENOUGH = 2.05, 5  # a curve goes through the trials within this factor of a step, if there are so many
 FAR = 3  # times the bound: beyond it, trials are no guide to the others
+WARMUP = 0.1  # of a chain: it starts from the exact law, and that of its steps is near
 RULE = (
     f"Each has its fastest step of one grid, refined around the best, where no mean is off by more than {BOUND:g} sds "
     "and no fresh chain is lost"
@@ -44,7 +45,7 @@ class Tried(Protocol):
     def bias_error(self) -> float: ...
     @property
     def time(self) -> float:
-        """Gradient evaluations for what is wanted: less is better."""
+        """Gradient evaluations for what is wanted: less is better; infinite where it was never met."""
         ...
 
     @property
@@ -93,6 +94,15 @@ class Found(Generic[T]):
         return sum(t.lost for t in (*self.tried, *self.refused))
 
     @property
+    def has_none(self) -> bool:
+        """Whether it is shown that no step will do: each one tried is beyond the bound by more than chance, or lost
+        chains at it or at a smaller one. That none was confirmed shows nothing: figures may be too uncertain."""
+        made = (*self.tried, *self.refused)
+        lost = min((t.step_size for t in made if t.lost), default=math.inf)
+        out = {t.step_size for t in made if is_out(t)}
+        return self.best is None and all(t.step_size in out or t.step_size > lost for t in made)
+
+    @property
     def next_larger(self) -> T | None:
         """The first step tried that is larger than the best, by its fresh chains where there are any."""
         if self.best is None:
@@ -111,6 +121,42 @@ class Found(Generic[T]):
             return self.grid_error
         return math.hypot(self.grid_error, self.best.bias_error / BOUND)
 
+    @property
+    def slope(self) -> float:
+        """-d log(time) / d log(step) around the best step, from a line through the trials there; at least 1.
+
+        So many times the error of the step is that of a time. It is about 1, but for a time that falls faster.
+        """
+        if self.best is None:
+            return 1.0
+        near = [t for t in _near(self.best, _known(self.tried)) if math.isfinite(t.time)]
+        if len(near) < ENOUGH:
+            return 1.0
+        x, y = np.log([(t.step_size, t.time) for t in near]).T
+        return max(1.0, -float(np.polyfit(x, y, 1, w=[t.time / t.time_error for t in near])[0]))
+
+
+class NoStep(NamedTuple):
+    """Instead of the figures at a best step.
+
+    Args:
+        is_shown: that no step will do, as `Found.has_none` has it; else it is open.
+    """
+
+    is_shown: bool
+
+
+def seeds(seed: int, salt: int) -> Iterator[int]:
+    """One for each call of chains; items of different salt share none."""
+    rng = np.random.default_rng([seed, salt])
+    while True:
+        yield int(rng.integers(2**32))
+
+
+def warmup(length: int) -> int:
+    """Steps at the beginning of a chain that are not counted."""
+    return round(WARMUP * length)
+
 
 def grid(smallest: float, largest: float, count: int) -> tuple[float, ...]:
     """This many step sizes in equal ratios; the largest is left out."""
@@ -120,7 +166,8 @@ def grid(smallest: float, largest: float, count: int) -> tuple[float, ...]:
 def grid_error(steps: Sequence[float]) -> float:
     """Standard error of the logarithm of a figure at the best step of the finer grid, instead of the best step of all.
 
-    A time is about proportional to 1 / step, and where the best step lies between two of a grid is left to chance.
+    A time is about proportional to 1 / step (else see `Found.slope`), and where the best step lies between two of a
+    grid is left to chance.
 
     >>> round(grid_error([0.1, 0.1 * 2**0.5]), 3)
     0.02
@@ -149,16 +196,26 @@ def is_confirmed(fresh: Tried) -> bool:
     return fresh.lost == 0 and abs(fresh.bias) <= BOUND
 
 
+def is_out(made: Tried) -> bool:
+    """Whether chains were lost, or the bias is beyond the bound by more than chance."""
+    return made.lost > 0 or abs(made.bias) - SURE * made.bias_error > BOUND
+
+
 def ranked(tried: Sequence[Tried]) -> list[_Ranked]:
     """The steps that may be within the bound, fastest first."""
-    lost = min((t.step_size for t in tried if t.lost), default=math.inf)
-    known = [t for t in tried if t.step_size < lost and t.bias_error < BOUND]
+    known = _known(tried)
     admitted = [t for t in known if _may_be_within_bound(t, known)]
     if not admitted:
         return []
     times = _times(min(admitted, key=lambda t: t.time), known)
     found = [_Ranked(t.step_size, times.get(t.step_size, t.time)) for t in admitted]
     return sorted(found, key=lambda r: r.time)
+
+
+def _known(tried: Sequence[T]) -> list[T]:
+    """The trials at steps where none was lost, whose bias can be told from the bound."""
+    lost = min((t.step_size for t in tried if t.lost), default=math.inf)
+    return [t for t in tried if t.step_size < lost and t.bias_error < BOUND]
 
 
 def _may_be_within_bound(at: Tried, known: Sequence[T]) -> bool:
@@ -178,7 +235,7 @@ def _times(fastest: Tried, known: Sequence[T]) -> dict[float, float]:
 
     Without that proviso the noise of the trials would bend it, and choose a step below the largest admitted one.
     """
-    near = _near(fastest, known)
+    near = [t for t in _near(fastest, known) if math.isfinite(t.time)]
     if len(near) < ENOUGH:
         return {}
     x, y = np.log([(t.step_size / fastest.step_size, t.time) for t in near]).T

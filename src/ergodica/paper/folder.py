@@ -53,13 +53,13 @@ class ReportFolder:
         records = [earlier(self.path, name) for name in run["done"]]  # since then one may have been run by itself
         return {record.name for record in records if record and record.circumstances.identity == own.get(record.name)}
 
-    def begin(self, identity: dict[str, Any] | None, done: set[str]) -> None:
-        """Note that the folder is a report's and, with an identity, that a run of all items goes on."""
+    def note(self, identity: dict[str, Any] | None, done: set[str]) -> None:
+        """That the folder is a report's and, with an identity, which items are done of a run of all that goes on."""
         run = self._marked.get("unfinished") if identity is None else {"identity": identity, "done": sorted(done)}
         self._mark(run)
 
-    def end(self) -> None:
-        """Note that the run of all items is finished."""
+    def note_end(self) -> None:
+        """That the run of all items is finished."""
         self._mark(None)
 
     def _mark(self, unfinished: dict[str, Any] | None) -> None:

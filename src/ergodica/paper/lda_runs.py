@@ -6,7 +6,7 @@ Runs of the same seed see the same documents in the same order, whatever the sam
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ergodica.lda.training import Row, Training, begin
 from ergodica.paper.result import Ask
 
 SHOWN_PRESETS = ("paper", "tuned")
+TOPICS = 50  # of a corpus, as in the paper
 RUNS = 3  # of each method that are drawn, as in the paper
 HELD_OUT = 1_000  # documents at the stream's beginning, as in Patterson and Teh (2013); fewer of a small corpus
 FEWEST = 100  # documents of a corpus
@@ -54,6 +55,7 @@ class Pool:
     reading: float
     notes: tuple[str, ...] = ()
 
+    @cached_property
     def unigram(self) -> float:
         """Perplexity of the words' frequencies alone."""
         counts = np.bincount(self.documents.words, minlength=len(self.vocabulary))
@@ -69,8 +71,8 @@ class Pool:
     def told(self) -> dict[str, Any]:
         """For the settings of a result."""
         return {
-            "corpus": self.source, "vocabulary": self.vocabulary_source, "vocabulary size": len(self.vocabulary),
-            "held out": len(self.held_out), "left out in reading": list(self.notes),
+            "documents are": self.source, "vocabulary": self.vocabulary_source, "vocabulary size": len(self.vocabulary),
+            "held out": len(self.held_out), "left out in reading": "; ".join(self.notes) or "nothing",
         }  # fmt: skip
 
 
@@ -79,6 +81,7 @@ def pool_of(ask: Ask, documents: int) -> Pool:
 
     What is read of a corpus is the same for all items, so that it is read once.
     """
+    ask.report(0.0, "reading the corpus" if ask.corpus else "making the demo corpus")
     return _read(ask.corpus, MOST if ask.full else SOME) if ask.corpus else _demo(documents)
 
 

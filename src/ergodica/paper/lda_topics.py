@@ -12,6 +12,7 @@ from ergodica.lda.outcome import conclude
 from ergodica.lda.samplers import SAMPLERS
 from ergodica.lda.topics import LEVEL, Topic, band_words, top_words, topics_of
 from ergodica.lda.training import Training
+from ergodica.paper import lda_runs
 from ergodica.paper.lda_runs import Length, Pool, Setup, learn, pool_of, seeds_of
 from ergodica.paper.result import Ask, Item, Picture, Result, Table
 from ergodica.paper.style import COLOURS, LABELS, new_figure
@@ -33,9 +34,8 @@ SCORE goals team club league clubs years"""  # the paper: supplement, table of t
 
 
 def run(ask: Ask) -> Result:
-    ask.report(0.0, "reading the corpus" if ask.corpus else "making the demo corpus")
     # The demo has ten topics: with eleven all are shown.
-    length = Length(FULL if ask.full else QUICK, 50 if ask.corpus else TOPICS, looks=4)
+    length = Length(FULL if ask.full else QUICK, lda_runs.TOPICS if ask.corpus else TOPICS, looks=4)
     pool, seed = pool_of(ask, length.documents), seeds_of(ask.seed, 1)[0]
     learnt, stopped = {}, {}
     for number, sampler in enumerate(SAMPLERS):
@@ -60,10 +60,11 @@ def run(ask: Ask) -> Result:
         tables=[_table(chosen, scores, best), _long_table(chosen), _quoted()],
         settings={
             **pool.told(), "S of the corpus": pool.size, "topics": length.topics,
-            "documents of a run": length.documents, "seed": seed,
+            "documents of a run": length.documents, "seed of the runs": str(seed),
             **{f"{LABELS[sampler]}, {PRESET} preset": Setup(sampler, PRESET).told() for sampler in SAMPLERS},
         },
         non_finite=stopped,
+        warnings=pool.notes,
     )  # fmt: skip
 
 
@@ -84,7 +85,8 @@ def _text(
     figures = ", ".join(f"{LABELS[sampler]} {end:,.0f}" for sampler, end in ends.items())
     found = [
         f"After {length.documents:,} documents {LABELS[best]} has the lowest perplexity of a single draw, {PRESET} "
-        f"preset ({figures}; unigram {pool.unigram():,.0f}, {len(pool.vocabulary):,} words), and its topics are shown: "
+        f"preset ({figures}; word frequencies alone, of {len(pool.vocabulary):,} words, {pool.unigram:,.0f}"
+        f"{_warned(ends[best], pool.unigram)}), and its topics are shown: "
         f"{TOPICS} of {length.topics} at random, as the paper does, each named by its first word. In the mean over "
         f"topics the NPMI of their {WORDS} top words, over held-out documents, is {scores.mean():.2f} (1: they always "
         "come together, 0: as by chance).",
@@ -100,6 +102,10 @@ def _text(
     return found
 
 
+def _warned(best: float, unigram: float) -> str:
+    return "" if best < unigram else ", which none is below yet: too few documents"
+
+
 def _found_again(fitted: Fitted) -> int:
     """Of the demo's topics: those that a learnt topic has its top words from."""
     words = fitted.vocabulary.words
@@ -108,7 +114,7 @@ def _found_again(fitted: Fitted) -> int:
 
 
 def _cell(word: Any) -> str:
-    return f"{word.word} {100 * word.probability:.1f} ({100 * word.low:.1f} to {100 * word.high:.1f})"
+    return f"{word.word} {100 * word.probability:.2g} ({100 * word.low:.2g} to {100 * word.high:.2g})"
 
 
 def _table(topics: Sequence[Topic], scores: np.ndarray, best: str) -> Table:

@@ -9,10 +9,11 @@ import numpy as np
 from ergodica import tree
 from ergodica.paper import style
 from ergodica.paper.flat import matrices_at, phase_like
-from ergodica.paper.printed.matrices import PRINTED
+from ergodica.paper.printed_samplers import PRINTED
 from ergodica.paper.result import Ask, Claim, Item, Picture, Result, Table
-from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.samplers import SAMPLERS, SECTION_3
+from ergodica.paper.style import LABELS
+from ergodica.paper.verdict import Answer, judged, yes_if
 from ergodica.phase import Point
 
 KINDS = ("zero", "constant", "state-dependent")
@@ -101,17 +102,16 @@ def summary_claim(places: dict[str, Place]) -> Claim:
     answers = [Answer(LABELS[name], yes_if(places[name].cell == cell)) for name, cell in SUMMARY.items()]
     wrong = [places[name] for name, cell in SUMMARY.items() if places[name].cell != cell]
     off = [f"{LABELS[p.name]}: D {p.diffusion}, Q {p.curl}" for p in wrong]
-    return Claim(
+    return judged(
         "map-summary",
         "SGLD and SGRLD take Q = 0, with a constant and an adaptive D; HMC takes D = 0; SGHMC has both; SGNHT makes Q "
         "state-dependent; SGRHMC both.",
         "section 3.1, Summary, and section 3.2",
-        verdict(answers),
+        answers,
         f"Of {len(SUMMARY)} samplers {len(SUMMARY) - len(off)} have D and Q of the kind that the paper says."
         + (f" Others: {'; '.join(off)}." if off else ""),
         {name: {"D": places[name].diffusion, "Q": places[name].curl} for name in SUMMARY},
-        conditions(answers),
-        "map",
+        picture="map",
         rule=f"Sampler by sampler: D and Q of the library's recipe at {PHASES} phases are zero, constant (to "
         f"{ROUNDING:g} of their size) or state-dependent as the paper says.",
     )
@@ -122,18 +122,17 @@ def printed_claim(places: dict[str, Place]) -> Claim:
     gaps = {name: p.gap for name, p in places.items() if p.gap is not None}
     answers = [Answer(LABELS[name], yes_if(gap < ROUNDING)) for name, gap in gaps.items()]
     off = [answer.words for answer in answers if answer.outcome == "no"]
-    return Claim(
+    return judged(
         "map-printed-matrices",
         f"D and Q of {', '.join(LABELS[name] for name in PRINTED)} are as printed.",
         "section 3",
-        verdict(answers),
+        answers,
         f"The recipes' matrices differ from the printed ones by at most {max(gaps.values()):.1e} ({len(gaps)} samplers)"
         + (f"; those of {', '.join(off)} are others." if off else "."),
         {"largest_difference": gaps},
-        conditions(answers),
-        "map",
-        "print",
-        f"Sampler by sampler: D and Q of the library's recipe, which theorem-1 certifies, differ from the printed "
+        picture="map",
+        kind="print",
+        rule=f"Sampler by sampler: D and Q of the library's recipe, which theorem-1 certifies, differ from the printed "
         f"ones by less than {ROUNDING:g} in every entry at {PHASES} phases.",
     )
 
@@ -145,19 +144,18 @@ def new_claim(places: dict[str, Place]) -> Claim:
     cells = {p.cell for p in places.values()}
     shared = [answer.words for answer in answers if answer.outcome == "no"]
     stand = "; ".join(f"{LABELS[name]} stands at D {places[name].diffusion}, Q {places[name].curl}" for name in NEW)
-    return Claim(
+    return judged(
         "map-new-ground",
         "gSGRHMC covers a part of D x Q space that was not explored before.",
         "supplement, figure Compare, and section 3.1, Summary",
-        verdict(answers),
+        answers,
         f"Of {len(KINDS) ** 2 - 1} places where something moves the {len(BEFORE)} earlier samplers of section 3 take "
         f"{len(taken)}. {stand}: " + (f"{', '.join(shared)} not alone." if shared else "a place of their own."),
         {
             "taken_before": len(taken), "taken_by_the_library": len(cells), "places": len(KINDS) ** 2 - 1,
             "earlier_samplers": [LABELS[name] for name in BEFORE],
         },
-        conditions(answers),
-        "map",
+        picture="map",
         rule=f"{' and '.join(LABELS[name] for name in NEW)}, each by itself: no earlier sampler of section 3 has D and "
         "Q of the same kinds (zero, constant or state-dependent).",
     )  # fmt: skip
@@ -188,8 +186,8 @@ def picture_of(places: dict[str, Place]) -> Picture:
                 colour = style.COLOURS.get(p.name, "#444444")
                 weight = "bold" if p.name in NEW else "normal"
                 mark = "" if p.name in SECTION_3 else "*"
-                axis.text(column + 0.5, height, LABELS[p.name] + mark, ha="center",
-                          va="center", color=colour, weight=weight, fontsize=9)  # fmt: skip
+                axis.plot(column + 0.1, height, style.MARKERS.get(p.name, "o"), color=colour, markersize=6)
+                axis.text(column + 0.16, height, LABELS[p.name] + mark, va="center", weight=weight, fontsize=9)
             if not here:
                 words = "nothing moves" if (d, q) == ("zero", "zero") else "(empty)"
                 axis.text(column + 0.5, row + 0.5, words, ha="center", va="center", color="#888888", fontsize=9)
@@ -237,6 +235,12 @@ ITEM = Item(
     title="The map of D and Q",
     source="supplement, figure Compare",
     run=run,
-    code=("ergodica/paper/map.py", "ergodica/paper/samplers.py"),
+    code=(
+        "ergodica/paper/map.py",
+        "ergodica/paper/samplers.py",
+        "ergodica/paper/flat.py",
+        "ergodica/paper/printed_samplers.py",
+        "ergodica/paper/printed/matrices.py",
+    ),
     seconds=(6.0, 6.0),
 )

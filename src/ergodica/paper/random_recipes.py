@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ergodica as eg
+from ergodica.paper.processes import Waves, draw_bowl, draw_waves
 from ergodica.phase import phase_type
 
 TREE = {"matrix": (1, 2), "vector": (1,)}
@@ -90,15 +91,14 @@ def draw_plan(seed: Any) -> Plan:
 
 
 def draw_numbers(plan: Plan, seed: Any) -> dict[str, Any]:
-    """Coefficients of every smooth function: its waves (shape..., dim), phases and level."""
+    """Coefficients of every smooth function: a bowl, and waves of every slot and pair of slots."""
     rng = np.random.default_rng(seed)
 
-    def waves(*shape):
-        return {"waves": 0.6 * rng.normal(size=(*shape, plan.dim)), "phases": rng.uniform(0, 6, shape)}
+    def waves(*shape: int) -> Waves:
+        return draw_waves(rng, plan.dim, *shape)
 
-    k = rng.normal(size=(plan.dim, plan.dim))
     return {
-        "stiffness": 0.15 * k @ k.T + 0.8 * np.eye(plan.dim),
+        "stiffness": draw_bowl(rng, plan.dim),
         "potential": waves(),
         "energy": {slot: waves() for slot in list(plan.sizes)[1:]},
         "diffusion": {slot: waves(plan.sizes[slot], plan.sizes[slot]) for slot, _ in plan.diffusion},
@@ -109,29 +109,24 @@ def draw_numbers(plan: Plan, seed: Any) -> dict[str, Any]:
 # -- the functions, of a flat vector; xp is jnp, or np for an oracle ------------------------------------
 
 
-def smooth(numbers: dict[str, Any], z: Any, xp: Any) -> Any:
-    return xp.sin(numbers["waves"] @ z + numbers["phases"])
-
-
 def potential(numbers: dict[str, Any], plan: Plan, z: Any, xp: Any = jnp) -> Any:
     """U: of the position alone."""
     span = plan.spans["position"]
     q = z[span]
-    return q @ numbers["stiffness"][span, span] @ q / 2 + xp.sin(
-        numbers["potential"]["waves"][span] @ q + numbers["potential"]["phases"]
-    )
+    ripple = numbers["potential"]
+    return q @ numbers["stiffness"][span, span] @ q / 2 + Waves(ripple.waves[span], ripple.phases)(q, xp)
 
 
 def energy(numbers: dict[str, Any], plan: Plan, slot: str, z: Any, xp: Any = jnp) -> Any:
     """g of a slot, which reads every slot."""
     span = plan.spans[slot]
     own = z[span]
-    return own @ numbers["stiffness"][span, span] @ own / 2 + 0.7 * smooth(numbers["energy"][slot], z, xp)
+    return own @ numbers["stiffness"][span, span] @ own / 2 + 0.7 * numbers["energy"][slot](z, xp)
 
 
 def diffusion_block(numbers: dict[str, Any], plan: Plan, slot: str, kind: str, z: Any, xp: Any = jnp) -> Any:
     """A A^T + 0.2, a diagonal of it, or one number of it times the identity."""
-    factor = smooth(numbers["diffusion"][slot], z, xp)
+    factor = numbers["diffusion"][slot](z, xp)
     if kind == "dense":
         return factor @ factor.T + 0.2 * xp.eye(plan.sizes[slot])
     entries = xp.sum(factor**2, axis=1) + 0.2
@@ -139,7 +134,7 @@ def diffusion_block(numbers: dict[str, Any], plan: Plan, slot: str, kind: str, z
 
 
 def curl_block(numbers: dict[str, Any], pair: tuple[str, str], z: Any, xp: Any = jnp) -> Any:
-    block = 1.2 * smooth(numbers["curl"][" ".join(pair)], z, xp)
+    block = 1.2 * numbers["curl"][" ".join(pair)](z, xp)
     return block - block.T if pair[0] == pair[1] else block
 
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.paper.verdict import SURE, Answer, Estimate, Outcome, beyond_chance, counted, verdict
+from ergodica.paper.best_step import NoStep
+from ergodica.paper.verdict import SURE, Answer, Estimate, Outcome, beyond_chance, counted
 
-PLACES = 4  # that are named as conditions
 RULE = (
     f"a ratio counts beyond {SURE:g} standard errors (over seeds, and of the best step), and a side that alone has a "
-    "step wins"
+    "step wins if every step of the other is off by as much beyond that bound, or loses chains"
 )
 
 
@@ -20,7 +20,7 @@ def log_mean(values: np.ndarray, step_error: float = 0.0) -> Estimate:
 
     Args:
         values: (seed,) or (seed, look); of several looks the logarithms of the means are averaged.
-        step_error: of the logarithm, from the step.
+        step_error: of that logarithm, from the step.
     """
     values = values.reshape(len(values), -1)
     means = values.mean(axis=0)
@@ -61,13 +61,15 @@ class Ratio(NamedTuple):
         return {**self.value.told(), "only": only, "holds": self.outcome}
 
 
-def ratio(without: Estimate | None, with_it: Estimate | None) -> Ratio:
-    """From the logarithms of two means, smaller is better; None: no step within the bound."""
-    if without is not None and with_it is not None:
-        difference = without.value - with_it.value
-        return Ratio(Estimate(difference, math.hypot(without.error, with_it.error)))
-    only = "" if without is with_it else "with it" if without is None else "without it"
-    return Ratio(Estimate(math.nan, math.nan), only)
+def ratio(without: Estimate | NoStep, with_it: Estimate | NoStep) -> Ratio:
+    """From the logarithms of two means, smaller is better."""
+    nothing = Estimate(math.nan, math.nan)
+    if isinstance(without, NoStep):
+        alone = without.is_shown and not isinstance(with_it, NoStep)
+        return Ratio(nothing, "with it" if alone else "")
+    if isinstance(with_it, NoStep):
+        return Ratio(nothing, "without it" if with_it.is_shown else "")
+    return Ratio(without.minus(with_it))
 
 
 class Comparison(NamedTuple):
@@ -78,40 +80,21 @@ class Comparison(NamedTuple):
     ratio: Ratio
 
     @property
-    def words(self) -> str:
-        return f"{self.what}, {self.where}"
-
-    @property
     def answer(self) -> Answer:
-        return Answer(self.words, self.ratio.outcome)
+        return Answer(self.what, self.ratio.outcome, self.where)
 
 
-# What stands in a claim that could not be asked at all.
-NOTHING = Comparison("nothing to compare", "no step was admitted", ratio(None, None))
-
-
-def told(comparisons: Sequence[Comparison], over: str) -> str:
-    """How many hold, and the two ends of the ratios; `over` says what was divided by what."""
-    text = counted([c.answer for c in comparisons])
-    with_figures = [c for c in comparisons if math.isfinite(c.ratio.logarithm.value)]
+def told(comparisons: Sequence[Comparison]) -> str:
+    """How many hold."""
     alone = sum(bool(c.ratio.only) for c in comparisons)
     more = f"; in {alone} only one side has a step" if alone else ""
+    return f"{counted([c.answer for c in comparisons])}{more}."
+
+
+def ends(comparisons: Sequence[Comparison], over: str) -> str:
+    """The smallest and the largest ratio; `over` says what was divided by what."""
+    with_figures = [c for c in comparisons if math.isfinite(c.ratio.logarithm.value)]
     if not with_figures:
-        return f"{text}{more}."
-    low, high = (pick(with_figures, key=lambda c: c.ratio.logarithm.value) for pick in (min, max))
-    return f"{text}{more}. {over}: {low.ratio} ({low.words}) to {high.ratio} ({high.words})."
-
-
-def conditions(asked: Sequence[tuple[str, str, Outcome]]) -> str:
-    """Where it holds, if in some of the ways (what, where, outcome) of asking, what belongs together in one place."""
-    if verdict([Answer(what, outcome) for what, _, outcome in asked]) != "reproduced under conditions":
         return ""
-    places = []
-    for what in dict.fromkeys(what for what, *_ in asked):
-        here = [(where, outcome) for name, where, outcome in asked if name == what]
-        yes = [where for where, outcome in here if outcome == "yes"]
-        if yes:
-            places.append(what if len(yes) == len(here) else f"{what} ({'; '.join(yes)})")
-    more = len(places) - PLACES
-    rest = [f"and {more} more: see the figures"] if more > 0 else []
-    return "; ".join(places[:PLACES] + rest)
+    low, high = (pick(with_figures, key=lambda c: c.ratio.logarithm.value) for pick in (min, max))
+    return f"{over}: {low.ratio} ({low.answer.words}) to {high.ratio} ({high.answer.words})."

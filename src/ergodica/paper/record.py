@@ -1,7 +1,7 @@
 """An item as it is kept in the folder of a report, and as JSON."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -17,6 +17,14 @@ KINDS: dict[str, str] = {
 }  # fmt: skip
 
 
+def identity_of(
+    mode: str, seed: int, corpus: Sequence[str] | None, versions: Mapping[str, str]
+) -> dict[str, Any]:  # fmt: skip
+    """As it is in JSON."""
+    files = None if corpus is None else list(corpus)
+    return {"mode": mode, "seed": seed, "corpus": files, "versions": dict(versions)}
+
+
 @dataclass(frozen=True)
 class Circumstances:
     """Under which an item was run: they tell whether a result is the one asked for, and how to have it again.
@@ -30,7 +38,7 @@ class Circumstances:
 
     mode: str
     seed: int
-    corpus: tuple[str, ...] | None
+    corpus: Sequence[str] | None
     versions: Mapping[str, str]
     date: str
     seconds: float
@@ -39,8 +47,7 @@ class Circumstances:
     @property
     def identity(self) -> dict[str, Any]:
         """Two runs with the same one give the same figures."""
-        corpus = None if self.corpus is None else list(self.corpus)
-        return {"mode": self.mode, "seed": self.seed, "corpus": corpus, "versions": dict(self.versions)}
+        return identity_of(self.mode, self.seed, self.corpus, self.versions)
 
     @property
     def corpus_words(self) -> str:
@@ -84,6 +91,7 @@ class Record:
     tables: tuple[Tabled, ...]
     settings: Mapping[str, Any]
     non_finite: Mapping[str, int]
+    warnings: tuple[str, ...]
 
     @property
     def files(self) -> set[str]:
@@ -97,6 +105,10 @@ def by_kind(records: Iterable[Record]) -> dict[str, list[tuple[Record, Claim]]]:
     every = [(record, claim) for record in records for claim in record.claims]
     found = {kind: [(record, claim) for record, claim in every if claim.kind == kind] for kind in KINDS}
     return {kind: claims for kind, claims in found.items() if claims}
+
+
+def title(kind: str) -> str:
+    return KINDS[kind][0].upper() + KINDS[kind][1:]
 
 
 def counts(claims: Iterable[tuple[Record, Claim]]) -> dict[str, int]:
@@ -138,6 +150,7 @@ def from_json(told: Any) -> Record:
             "tables": tuple(Tabled(Table(**tabled["table"]), tabled["csv"]) for tabled in told["tables"]),
             "code": tuple(told["code"]),
             "text": tuple(told["text"]),
+            "warnings": tuple(told["warnings"]),
         }
     )
     for path in record.files:  # they are read, and removed when the item is run again: nothing outside the folder is

@@ -14,7 +14,7 @@ from ergodica.paper import store
 from ergodica.paper.folder import ReportFolder
 from ergodica.paper.page import write_page
 from ergodica.paper.progress import Report, progress
-from ergodica.paper.record import Circumstances, Record
+from ergodica.paper.record import Circumstances, Record, identity_of
 from ergodica.paper.result import Ask, Item
 from ergodica.paper.style import house_style
 from ergodica.paper.summary import write_summary
@@ -55,9 +55,10 @@ def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> li
     """
     identity = _identity(asked)
     own = {item.name: identity if item.reads_corpus else identity | {"corpus": None} for item in items}
+    records: list[Record] = []
     with ReportFolder(asked.out) as folder:
         done = folder.finished(identity, own) if is_whole else set()
-        folder.begin(identity if is_whole else None, done)
+        folder.note(identity if is_whole else None, done)
         if done:
             print(f"ergodica: going on with a run that was stopped: {len(done)} of {len(items)} done", file=sys.stderr)
         left = [(place, item) for place, item in enumerate(items, 1) if item.name not in done]
@@ -66,16 +67,17 @@ def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> li
                 try:
                     _run(item, asked, own[item.name], begin(item, place))
                     done.add(item.name)
-                    folder.begin(identity if is_whole else None, done)
-                    _publish(asked.out)
+                    folder.note(identity if is_whole else None, done)
+                    records = _publish(asked.out)
                 except KeyboardInterrupt:
                     again = "goes on with it" if is_whole else "runs it again"
                     raise Stopped(
                         f"stopped in {item.name}; what was finished is in {asked.out}, the same command {again}"
                     ) from None
-        records = _publish(asked.out)
+        if not left:
+            records = _publish(asked.out)
         if is_whole:
-            folder.end()
+            folder.note_end()
     return records
 
 
@@ -98,9 +100,7 @@ def corpus_labels(corpus: Sequence[str]) -> tuple[str, ...]:
 def _identity(asked: Asked) -> dict[str, Any]:
     from ergodica.lda.outcome import versions
 
-    mode = "full" if asked.full else "quick"
-    corpus = corpus_labels(asked.corpus)
-    return Circumstances(mode, asked.seed, corpus, versions(), "", 0.0, "").identity
+    return identity_of("full" if asked.full else "quick", asked.seed, corpus_labels(asked.corpus), versions())
 
 
 def _run(item: Item, asked: Asked, identity: dict[str, Any], report: Report) -> None:
@@ -115,6 +115,8 @@ def _run(item: Item, asked: Asked, identity: dict[str, Any], report: Report) -> 
     date = datetime.now(UTC).isoformat(timespec="seconds")
     circumstances = Circumstances(**identity, date=date, seconds=round(now() - start, 2), command=asked.command(item))
     store.write(asked.out, item, result, circumstances)
+    for words in result.warnings:
+        print(f"ergodica: in {item.name}: {words}", file=sys.stderr)
 
 
 def _publish(out: Path) -> list[Record]:

@@ -93,6 +93,7 @@ class Result:
     Args:
         text: paragraphs for the page, made from the figures.
         non_finite: runs that left the finite numbers, by name: counted and shown, never dropped.
+        warnings: what was amiss with what the item was given, such as documents that could not be read.
     """
 
     text: Sequence[str]
@@ -101,6 +102,7 @@ class Result:
     tables: Sequence[Table] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     non_finite: Mapping[str, int] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -59,22 +59,6 @@ SAMPLERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "gsgrhmc": (lambda: eg.gsgrhmc(), free),
 }
 
-LABELS = {
-    "sgld": "SGLD",
-    "sgfs": "SGFS",
-    "sgrld": "SGRLD",
-    "psgld": "pSGLD",
-    "irreversible_langevin": "irreversible Langevin",
-    "hmc": "HMC",
-    "sghmc": "SGHMC",
-    "relativistic_sghmc": "relativistic SGHMC",
-    "sgnht": "SGNHT",
-    "coordinate_sgnht": "coordinate-wise SGNHT",
-    "riemannian_sgnht": "Riemannian SGNHT",
-    "sgrhmc": "SGRHMC",
-    "gsgrhmc": "gSGRHMC",
-}
-
 # Those whose D and Q section 3 gives, in its order. gSGRHMC is SGRHMC with a metric of the user's; SGFS is only
 # mentioned there, as a variant of SGLD.
 SECTION_3 = ("hmc", "sghmc", "sgld", "sgrld", "sgnht", "sgrhmc", "gsgrhmc")

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ DOTS = 160  # per inch of a PNG
 SALT: Any = {"svg.hashsalt": "ergodica", "svg.fonttype": "path"}  # the same bytes every time, and no font needed
 
 
-def write(folder: Path, item: Item, result: Result, circumstances: Circumstances) -> Record:
+def write(folder: Path, item: Item, result: Result, circumstances: Circumstances) -> None:
     """All files of one item, in place of those it left before; all of them or, where the disk is full, none."""
     for fault in faults(result):
         raise ValueError(f"the result of item {item.name} is not sound: {fault}")
@@ -63,12 +63,12 @@ def write(folder: Path, item: Item, result: Result, circumstances: Circumstances
     record = Record(
         item.name, item.title, item.source, tuple(item.code), circumstances, tuple(result.text), tuple(result.claims),
         tuple(pictures), tuple(tables), dict(result.settings), dict(result.non_finite),
+        tuple(result.warnings),
     )  # fmt: skip
     before = earlier(folder, item.name)
     write_together(folder, files | {f"{ITEMS}/{item.name}.json": _json(to_json(record))})
     for left in set() if before is None else before.files - record.files:
         (folder / left).unlink(missing_ok=True)
-    return read(folder, item.name)
 
 
 def faults(result: Result) -> list[str]:
@@ -91,6 +91,8 @@ def faults(result: Result) -> list[str]:
         if claim.picture not in pictures | {""}:
             found.append(f"claim {claim.name} has no picture {claim.picture!r}")
     found += [f"picture {x.name} has no table {x.table!r}" for x in result.pictures if x.table not in tables | {""}]
+    own = {name for name in result.settings if name in {field.name for field in fields(Circumstances)}}
+    found += [f"a setting is called {name}, as one of the page's own" for name in sorted(own)]
     for table in result.tables:
         if any(len(row) != len(table.columns) for row in table.rows):
             found.append(f"table {table.name} has {len(table.columns)} columns, and a row of another length")

@@ -23,14 +23,20 @@ COLOURS = {
 MARKERS = {"sgld": "o", "sghmc": "s", "sgrld": "^", "sgrhmc": "p", "gsgrhmc": "D", "naive_sgrhmc": "X", "sgnht": "v"}
 LABELS = {
     "sgld": "SGLD",
-    "sghmc": "SGHMC",
+    "sgfs": "SGFS",
     "sgrld": "SGRLD",
+    "psgld": "pSGLD",
+    "irreversible_langevin": "irreversible Langevin",
+    "hmc": "HMC",
+    "sghmc": "SGHMC",
+    "relativistic_sghmc": "relativistic SGHMC",
+    "sgnht": "SGNHT",
+    "coordinate_sgnht": "coordinate-wise SGNHT",
+    "riemannian_sgnht": "Riemannian SGNHT",
     "sgrhmc": "SGRHMC",
     "gsgrhmc": "gSGRHMC",
-    "naive_sgrhmc": "naive SGRHMC",
     "naive_sghmc": "naive SGHMC",
-    "sgnht": "SGNHT",
-    "hmc": "HMC",
+    "naive_sgrhmc": "naive SGRHMC",
 }
 
 _RC: dict[Any, Any] = {
@@ -41,9 +47,6 @@ _RC: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "axes.axisbelow": True,
     "legend.frameon": False,
-    "figure.dpi": 120,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "ergodica",  # else the file differs from run to run
 }
 
 

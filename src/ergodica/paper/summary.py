@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ergodica.lda.report.text import duration
 from ergodica.paper.page.words import flat, sentence
-from ergodica.paper.record import KINDS, Record, by_kind, counts
+from ergodica.paper.record import KINDS, Record, by_kind, counts, title
+from ergodica.paper.result import Claim
 from ergodica.paper.store import write_together
 
 NAME = "summary.md"
@@ -35,49 +36,51 @@ def _lines(records: Sequence[Record]) -> Iterator[str]:
     yield f"Counted by verdict, {count_words(records)}." if by_kind(records) else "No claims yet."
     yield "A formula that is not reproduced is a misprint: the theory holds with the right form."
     for kind, claims in by_kind(records).items():
-        yield ""
-        yield f"## {KINDS[kind][0].upper()}{KINDS[kind][1:]}"
-        yield ""
-        yield "| verdict | claim | what came out, by which rule | item |"
-        yield "| --- | --- | --- | --- |"
-        for record, claim in claims:
-            conditions = f" Conditions: {sentence(claim.conditions)}" if claim.conditions else ""
-            source = f" ({claim.source})" if claim.source else ""
-            out = f"{claim.explanation}{conditions} Rule: {claim.rule}"
-            cells = (claim.verdict, f"{claim.statement}{source}", out, f"`{record.name}`")
-            yield f"| {' | '.join(map(_cell, cells))} |"
-    yield ""
-    yield "## Settings"
-    yield ""
+        yield from ("", f"## {title(kind)}", "")
+        yield from _claims(claims)
+    yield from ("", "## Settings", "")
+    yield from _circumstances(records)
+    yield from _commands(records)
+    for record in records:
+        yield from ("", f"### {record.name}", "")
+        yield from (f"- {_cell(name)}: {_cell(value)}" for name, value in flat(record.settings))
+    versions = sorted({", ".join(f"{k} {v}" for k, v in record.circumstances.versions.items()) for record in records})
+    yield from ("", f"Versions: {'; '.join(versions)}.")
+
+
+def _claims(claims: Sequence[tuple[Record, Claim]]) -> Iterator[str]:
+    yield "| verdict | claim | what came out, and by which rule | item |"
+    yield "| --- | --- | --- | --- |"
+    for record, claim in claims:
+        conditions = f" Conditions: {sentence(claim.conditions)}" if claim.conditions else ""
+        source = f" ({claim.source})" if claim.source else ""
+        out = f"{claim.explanation}{conditions} Reproduced if: {claim.rule}"
+        yield _row(claim.verdict, f"{claim.statement}{source}", out, f"`{record.name}`")
+
+
+def _circumstances(records: Sequence[Record]) -> Iterator[str]:
     yield "| item | mode | seed | corpus | date | took | runs that left the finite numbers |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for record in records:
         told = record.circumstances
-        non_finite = ", ".join(f"{name}: {count}" for name, count in record.non_finite.items() if count) or "none"
-        cells = (
-            f"`{record.name}`", told.mode, str(told.seed), told.corpus_words, told.date, duration(told.seconds),
-            non_finite,
-        )  # fmt: skip
-        yield f"| {' | '.join(map(_cell, cells))} |"
-    for told in {record.circumstances.corpus: record.circumstances for record in records}.values():
+        lost = ", ".join(f"{name}: {count}" for name, count in record.non_finite.items() if count) or "none"
+        start = (f"`{record.name}`", told.mode, str(told.seed), told.corpus_words)
+        yield _row(*start, told.date, duration(told.seconds), lost)
+    for told in {tuple(record.circumstances.corpus or ()): record.circumstances for record in records}.values():
         if told.corpus:
-            yield ""
-            yield f"The {told.corpus_words} (names and bytes): {_cell(', '.join(told.corpus))}."
-    # The commands differ in the item, and in the corpus where an item reads none.
+            yield from ("", f"The {told.corpus_words} (names and bytes): {_cell(', '.join(told.corpus))}.")
+
+
+def _commands(records: Sequence[Record]) -> Iterator[str]:
+    """They differ in the item, and in the corpus where an item reads none."""
     commands = {record.name: record.circumstances.command.replace(record.name, "ITEM", 1) for record in records}
     for command in dict.fromkeys(commands.values()):
         names = ", ".join(f"`{name}`" for name, own in commands.items() if own == command)
-        yield ""
-        yield f"One of {names} again: `{command}`"
-    for record in records:
-        yield ""
-        yield f"### {record.name}"
-        yield ""
-        for name, value in flat(record.settings):
-            yield f"- {_cell(name)}: {_cell(value)}"
-    versions = sorted({", ".join(f"{k} {v}" for k, v in record.circumstances.versions.items()) for record in records})
-    yield ""
-    yield f"Versions: {'; '.join(versions)}."
+        yield from ("", f"One of {names} again: `{command}`")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _cell(text: str) -> str:

@@ -2,14 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy import stats
 
-from ergodica.paper.result import Verdict
+from ergodica.paper.result import Claim, Figures, Kind, Verdict
 
 SURE = 3.0  # standard errors of a difference that counts
+PLACES = 8  # that are named as conditions
 Outcome = Literal["yes", "no", "unclear"]
 
 
@@ -27,6 +29,10 @@ class Estimate(NamedTuple):
         """The mean of independent values."""
         return cls(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))))
 
+    def minus(self, other: "Estimate") -> "Estimate":
+        """Their difference, where they know nothing of each other."""
+        return Estimate(self.value - other.value, math.hypot(self.error, other.error))
+
     def told(self) -> dict[str, float | None]:
         """For claims.json, which knows no NaN."""
         names = ("value", "standard error")
@@ -34,15 +40,29 @@ class Estimate(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One way of asking, in words, and whether what is claimed was seen: "no" is the contrary, beyond chance."""
+    """One way of asking, in words, and whether what is claimed was seen: "no" is the contrary, beyond chance.
 
-    words: str
+    Args:
+        what: asked of what. where: under which circumstances, if it was asked of the same more than once.
+    """
+
+    what: str
     outcome: Outcome
+    where: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.what}, {self.where}" if self.where else self.what
 
 
-def beyond_chance(value: float, error: float) -> Outcome:
-    """Whether a value is above 0 (yes) or below (no) by more than `SURE` standard errors; NaN is neither."""
-    if math.isfinite(error) and abs(value) > SURE * error:
+def beyond_chance(value: float, error: float, free: float = math.inf) -> Outcome:
+    """Whether a value is above 0 (yes) or below (no) by more than `SURE` standard errors; NaN is neither.
+
+    Args:
+        free: degrees of freedom of the error, where it is from few values: by Student's t as rarely wrong as `SURE`.
+    """
+    limit = SURE if math.isinf(free) else float(stats.t.isf(stats.norm.sf(SURE), free))
+    if math.isfinite(error) and abs(value) > limit * error:
         return "yes" if value > 0 else "no"
     return "unclear"
 
@@ -50,6 +70,41 @@ def beyond_chance(value: float, error: float) -> Outcome:
 def yes_if(holds: bool) -> Outcome:
     """For what is exact, or decided by a bound: there is no chance in it."""
     return "yes" if holds else "no"
+
+
+def all_of(outcomes: Iterable[Outcome]) -> Outcome:
+    """For a question of several parts: yes where all are, no where one is."""
+    found = set(outcomes)
+    if "no" in found:
+        return "no"
+    return "unclear" if "unclear" in found else "yes"
+
+
+def judged(
+    name: str,
+    statement: str,
+    source: str,
+    answers: Sequence[Answer],
+    explanation: str,
+    figures: Figures,
+    *,
+    rule: str,
+    picture: str = "",
+    kind: Kind = "paper",
+    where: str | None = None,
+    is_demo: bool = False,
+) -> Claim:
+    """A claim with the verdict that follows from its answers.
+
+    Args:
+        where: the conditions in words of its own, where it holds under conditions; else the answers that say yes.
+        is_demo: on made-up data, which decide nothing.
+    """
+    found: Verdict = "illustration, no verdict" if is_demo else verdict(answers)
+    words = "" if is_demo else conditions(answers)
+    if words and where is not None:
+        words = where
+    return Claim(name, statement, source, found, explanation, figures, words, picture, kind, rule)
 
 
 def verdict(answers: Sequence[Answer]) -> Verdict:
@@ -63,10 +118,18 @@ def verdict(answers: Sequence[Answer]) -> Verdict:
 
 
 def conditions(answers: Sequence[Answer]) -> str:
-    """Where it holds, if in some of the ways of asking; else nothing."""
+    """Where it holds, if in some of the ways of asking, what belongs together in one place; else nothing."""
     if verdict(answers) != "reproduced under conditions":
         return ""
-    return "; ".join(answer.words for answer in answers if answer.outcome == "yes")
+    places = []
+    for what in dict.fromkeys(answer.what for answer in answers):
+        here = [answer for answer in answers if answer.what == what]
+        yes = [answer.where for answer in here if answer.outcome == "yes"]
+        if yes:
+            places.append(what if len(yes) == len(here) else f"{what} ({'; '.join(yes)})")
+    more = len(places) - PLACES
+    rest = [f"and {more} more: see the figures"] if more > 0 else []
+    return "; ".join(places[:PLACES] + rest)
 
 
 def counted(answers: Sequence[Answer]) -> str:

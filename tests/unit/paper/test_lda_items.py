@@ -8,14 +8,15 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda import demo
+from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.training import Row
 from ergodica.paper import lda_perplexity, lda_runs, lda_runtime, lda_topics
 from ergodica.paper.lda_perplexity import claims
-from ergodica.paper.lda_perplexity.comparison import Question, corrected, judge, verdict_of
-from ergodica.paper.lda_perplexity.comparison import conditions as conditions_of
+from ergodica.paper.lda_perplexity.comparison import Question, answers, corrected, judge, p_value, told
 from ergodica.paper.lda_perplexity.plan import Plan
 from ergodica.paper.lda_runs import Length, Run, Setup, learn, pool_of, run
 from ergodica.paper.result import Ask
+from ergodica.paper.verdict import conditions, verdict
 
 TINY = Length(documents=100, topics=11, looks=2)
 CLAIMS = ["expanded-mean", "lda-riemannian", "lda-momentum", "lda-schedule", "lda-priors", "lda-resampling"]
@@ -42,9 +43,10 @@ def question(first, second, metric="single", what="a against b", where="here"):
         ((100, 101, 102), (100.1, 101.1, 102.1), "unclear"),  # beyond chance, but less than one per cent
         ((100, 110, 120), (101, 113, 150), "unclear"),  # lower in all, but not beyond chance
         ((100, 101, 102), (120, 100, 122), "unclear"),
-        ((100, 101, 102), (120, 121, math.inf), "yes"),
+        ((100, 101, 102), (120, 121, math.inf), "unclear"),  # ahead in three of three: as by chance in one of four
+        ((100, 101, 102) * 2, (120, 121, math.inf) * 2, "yes"),
         ((math.inf, 101, 102), (120, 121, 122), "unclear"),
-        ((math.inf,) * 3, (100, 101, 102), "no"),
+        ((math.inf,) * 4, (100, 101, 102, 103), "no"),
         ((math.inf,) * 3, (math.inf,) * 3, "unclear"),
     ],
 )
@@ -67,6 +69,21 @@ def test_nothing_is_better_by_the_stated_rule(first, second, outcome):
     assert judge([question(first, second)], is_as_good_enough=True)[0].outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("gains", "p"),
+    [
+        ((math.inf,) * 4, 2 / 70),  # all runs of one and none of the other: 1 of the 70 ways, and its mirror
+        ((-math.inf,) * 4, 2 / 70),
+        ((math.inf, 0.1, 0.2, 0.1), 1 / 8),
+        ((math.inf, -0.1, 0.2), 1.0),
+        ((0.1, 0.1), 0.0),
+        ((0.0, 0.0), 1.0),
+    ],
+)
+def test_p_values_with_runs_that_were_lost(gains, p):
+    assert p_value(np.array(gains)) == pytest.approx(p)
+
+
 def test_p_values_are_corrected_by_holms_method():
     assert corrected([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert corrected([0.6, 0.9]).tolist() == [1.0, 1.0]
@@ -84,10 +101,18 @@ def outcomes(*words):
 
 
 def test_verdicts_follow_from_comparisons():
-    assert verdict_of(outcomes("yes", "yes"), is_demo=False) == ("reproduced", "")
-    assert verdict_of(outcomes("yes", "no"), is_demo=False) == ("reproduced under conditions", "case yes")
-    assert verdict_of(outcomes("no", "unclear"), is_demo=False) == ("not reproduced", "")
-    assert verdict_of(outcomes("yes", "yes"), is_demo=True) == ("illustration, no verdict", "")
+    assert verdict(answers(outcomes("yes", "yes"))) == "reproduced"
+    mixed = answers(outcomes("yes", "no"))
+    assert (verdict(mixed), conditions(mixed)) == ("reproduced under conditions", "case yes")
+    assert verdict(answers(outcomes("no", "unclear"))) == "not reproduced"
+
+
+def test_what_is_told_of_comparisons():
+    told_of = told(outcomes("yes", "no"))
+    assert told_of.startswith(
+        "Of 2 ways of asking it holds in 1 and the contrary holds in 1. The perplexity is higher by "
+    )
+    assert "% (case no, here, averaged) to lower by " in told_of
 
 
 def test_conditions_put_together_what_belongs_together():
@@ -97,9 +122,7 @@ def test_conditions_put_together_what_belongs_together():
         else question(same, same, metric, "it", where)
         for where in ("here", "there") for metric in ("single", "averaged")
     ]  # fmt: skip
-    assert conditions_of(judge(mixed)) == "it, here; it, there, single"
-    many = [question(better, same, "single", f"case {i}") for i in range(8)]
-    assert conditions_of(judge(many)).endswith("case 4; and 3 more: see the figures")
+    assert conditions(answers(judge(mixed))) == "it (here, single; here, averaged; there, single)"
 
 
 def timings(update_of_sgld: float, waiting: float = 0.0):
@@ -133,17 +156,16 @@ def test_who_is_slowest_is_taken_from_a_round_that_does_not_count():
     assert lda_runtime._ratio(made).value == 1
 
 
-def test_the_expanded_mean_is_dirichlet_and_other_gammas_are_not(monkeypatch):
+def test_the_expanded_mean_is_dirichlet_in_the_library(monkeypatch):
     assert claims.expanded_mean(seed=0).verdict == "reproduced"
-    right = np.random.default_rng
-    monkeypatch.setattr(claims, "DRAWN_ALPHA", np.float64(0.1))
-
-    class Wrong:
-        def gamma(self, alpha, size):
-            return right(0).gamma(2 * alpha, size=size)
-
-    monkeypatch.setattr(claims.np.random, "default_rng", lambda seed: Wrong())
-    assert claims.expanded_mean(seed=0).verdict == "not reproduced"
+    gradient = ExpandedMean.gradient
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            ExpandedMean, "gradient", lambda self, theta, *rest, **more: -gradient(self, theta, *rest, **more)
+        )
+        assert claims.expanded_mean(seed=0).conditions == "the law of a topic"
+    monkeypatch.setattr(claims, "phi_of", lambda theta: theta / theta.sum(axis=1, keepdims=True))
+    assert claims.expanded_mean(seed=0).conditions == "the gradient of the prior"
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +238,6 @@ def test_resampling_draws_the_momentum_anew_when_its_turn_comes():
 def test_perplexity_with_a_corpus_gives_verdicts_and_all_figures(monkeypatch, corpus):
     plan = Plan(TINY, [(0.1, 0.1)], (0.003, 1e30), 0, (2,), ("paper",), choosing=1, runs=3)
     monkeypatch.setattr(lda_perplexity, "plan_of", lambda ask: plan)
-    monkeypatch.setattr(lda_perplexity.plan, "plan_of", lambda ask: plan)
     told = []
     found = lda_perplexity.run(Ask(corpus=(str(corpus),), report=lambda done, words: told.append(done)))
     assert [claim.name for claim in found.claims] == CLAIMS
@@ -248,5 +269,7 @@ def test_runtime_of_the_demo_has_all_parts_and_no_verdict(monkeypatch):
     assert [row[3] for row in rows] == 4 * list(lda_runtime.PAPER_SECONDS.values())
     rounds = next(table for table in found.tables if table.name == "rounds").rows
     assert len(rounds) == 3 * len(rows)
-    assert all(gradient > 0 and update > 0 and waiting >= 0 for *_, gradient, update, waiting in rounds)
+    for *_, way, _, gradient, update, reading in rounds:
+        assert min(gradient, update, gradient + update + reading) > 0
+        assert way == lda_runtime.WITH_READING or reading == 0
     assert [claim.verdict for claim in found.claims] == 2 * ["illustration, no verdict"]

@@ -5,7 +5,8 @@ import pytest
 
 import ergodica as eg
 from ergodica.paper import map as drawn
-from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3
+from ergodica.paper.samplers import SAMPLERS, SECTION_3
+from ergodica.paper.style import LABELS
 
 NAMES = ("hmc", "sghmc", "sgld", "sgrld")
 
@@ -90,4 +91,4 @@ def test_kinds():
 
 
 def test_every_builder_has_a_label():
-    assert set(LABELS) == set(SAMPLERS)
+    assert set(SAMPLERS) <= set(LABELS)

@@ -12,6 +12,7 @@ from ergodica.paper.one_dimensional import draws
 from ergodica.paper.one_dimensional import sweep as sweeping
 from ergodica.paper.one_dimensional.batches import Shift
 from ergodica.paper.one_dimensional.chains import STEPS, AbsoluteRoot, Case, Hidden, Point, Size, point, recipe, tally
+from ergodica.paper.one_dimensional.claims import all_claims, is_zero, naive_limit
 from ergodica.paper.one_dimensional.densities import ONE_PEAK, TWO_PEAKS, Peaks, Polynomial
 from ergodica.paper.one_dimensional.divergence import (
     TO_OTHER,
@@ -22,8 +23,7 @@ from ergodica.paper.one_dimensional.divergence import (
     limit,
 )
 from ergodica.paper.one_dimensional.draws import Words, normals
-from ergodica.paper.one_dimensional.figures import FLOOR, pictures, tables
-from ergodica.paper.one_dimensional.findings import claims, is_zero, naive_limit
+from ergodica.paper.one_dimensional.pictures import FLOOR, all_pictures, all_tables
 from ergodica.paper.one_dimensional.sweep import Curve, cases
 from ergodica.paper.result import Ask
 from ergodica.paper.verdict import Estimate
@@ -261,7 +261,7 @@ def losing(curves: list[Curve], sampler: str, at: tuple[float, ...]) -> list[Cur
 
 def judged(curves, own=0.7):
     shifts = [Shift(e, Estimate(own, 0.02), Estimate(0.01, 0.02)) for e in (0.02, 0.01)]
-    return {claim.name: claim for claim in claims(curves, shifts, "no")}
+    return {claim.name: claim for claim in all_claims(curves, shifts, "no")}
 
 
 def test_verdicts_follow_from_the_figures():
@@ -350,18 +350,18 @@ def test_no_limit_where_chains_are_lost():
 
 def test_every_picture_has_its_table():
     curves, shifts = made_up(), [Shift(e, Estimate(0.7, 0.02), Estimate(0.0, 0.02)) for e in (0.02, 0.01)]
-    made = {table.name: table for table in tables(curves, shifts)}
-    drawn = pictures(curves, shifts)
+    made = {table.name: table for table in all_tables(curves, shifts)}
+    drawn = all_pictures(curves, shifts)
     assert all(picture.table in made and picture.caption for picture in drawn)
     assert all(len(row) == len(table.columns) for table in made.values() for row in table.rows)
     assert all(len(table.rows) <= 20 for table in made.values() if table.shown)
-    assert {claim.picture for claim in claims(curves, shifts, "")} <= {picture.name for picture in drawn}
+    assert {claim.picture for claim in all_claims(curves, shifts, "")} <= {picture.name for picture in drawn}
 
 
 def test_estimates_below_the_axis_are_marked():
     def marks(curves):
         shifts = [Shift(0.02, Estimate(0.7, 0.02), Estimate(0.0, 0.02))]
-        drawn = {picture.name: picture.figure for picture in pictures(curves, shifts)}
+        drawn = {picture.name: picture.figure for picture in all_pictures(curves, shifts)}
         lines = [line for axis in drawn["kl-bars"].axes for line in axis.lines if line.get_marker() == "v"]
         return sum(np.size(line.get_xdata()) for line in lines)
 

@@ -83,7 +83,7 @@ def test_every_claim_with_its_verdict_in_words_on_top_and_below(page):
         for i in range(4):
             assert f'<a href="#claim-{name}-{i}">Claim {i} of {name} &amp; &lt;others&gt; holds</a>' in top
             assert f'<article class="claim" id="claim-{name}-{i}">' in below
-            assert f"<b>Rule:</b> Rule {i} of {name}.</p>" in below
+            assert f"<b>Reproduced if:</b> Rule {i} of {name}.</p>" in below
     assert len(re.findall('<td><span class="badge no">', top)) == 2
     assert '<i aria-hidden="true">✗</i> <b>2</b> not reproduced</span>' in page
 
@@ -127,13 +127,14 @@ def test_summary_for_the_documentation(records):
 
 def test_words():
     assert [cell(x) for x in (3, 12345, 0.123456, 123456.7, 2000.0, 1e-9, True, None, [1, 0.5], "nan")] == [
-        "3", "12,345", "0.1235", "123,457", "2,000", "1e-09", "yes", "–", "1, 0.5", "nan",
+        "3", "12,345", "0.123", "123,457", "2,000", "1e-09", "yes", "–", "1, 0.5", "nan",
     ]  # fmt: skip
     assert marked("`a < b` & c") == "<code>a &lt; b</code> &amp; c"
     assert marked("7.5e-06 ± 4e+05, `1e-3`, a1e5") == (
         '<span class="n">7.5·10<sup>−6</sup></span> ± <span class="n">4·10<sup>5</sup></span>, <code>1e-3</code>, a1e5'
     )
     assert marked("4.70e-01, 1.01e+03, 0.0e+00, -2e-02") == "0.470, 1010, 0, -0.02"
+    assert marked("by (-1.2 ± 0.3)e-05 nats") == 'by <span class="n">(-1.2 ± 0.3)·10<sup>−5</sup></span> nats'
     assert marked("don`t") == "don`t"
     assert first_sentence("One `two`. Three.") == "One two."
     assert (sentence("one"), sentence("one."), sentence("")) == ("one.", "one.", "")

@@ -105,6 +105,13 @@ def test_an_item_that_reads_no_corpus_is_not_told_of_it(items, tmp_path):
     assert items.names()[2:] == ["map", "lda-topics", "lda-topics"]  # the stopped run goes on
 
 
+def test_what_was_amiss_with_the_documents_is_said_and_shown(asked, capsys):
+    item = fake("lda-topics", lambda ask: Result(["text"], warnings=["cut.bz2 ends early: 3 <documents> were lost"]))
+    reproduce([item], asked)
+    assert "ergodica: in lda-topics: cut.bz2 ends early: 3 <documents> were lost\n" in capsys.readouterr().err
+    assert "<b>Mind:</b> cut.bz2 ends early: 3 &lt;documents&gt; were lost." in (asked.out / "index.html").read_text()
+
+
 def test_a_run_that_was_stopped_goes_on_with_the_item_it_was_in(items, asked, capsys):
     items.then["map"] = press
     with pytest.raises(Stopped, match=r"stopped in map; what was finished is in .*report"):
@@ -209,7 +216,7 @@ def test_a_full_disk_is_one_line_and_what_was_finished_stays(items, asked, monke
     assert items.names() == ["map", "one-dimensional"]
 
 
-def test_bad_input_of_an_item_names_it_and_leaves_no_folder_behind(items, asked):
+def test_bad_input_of_an_item_names_it(items, asked):
     def refuse():
         raise InputError("the corpus has 3 documents: expected 100")
 

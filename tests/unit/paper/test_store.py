@@ -58,8 +58,8 @@ def test_the_same_figures_are_the_same_bytes(folder, tmp_path):
 
 def test_files_of_an_earlier_run_go(tmp_path):
     store.write(tmp_path, fake("map"), Result(["before"], tables=[Table("old", "", ["a"], [[1]])]), QUICK)
-    record = store.write(tmp_path, fake("map"), Result(["after"], tables=[Table("new", "", ["a"], [[1]])]), QUICK)
-    assert record.text == ("after",)
+    store.write(tmp_path, fake("map"), Result(["after"], tables=[Table("new", "", ["a"], [[1]])]), QUICK)
+    assert store.read(tmp_path, "map").text == ("after",)
     assert set(files_in(tmp_path)) == {"items/map.json", "data/map-new.csv"}
 
 
@@ -101,6 +101,7 @@ CLAIM = Claim("a", "s", "", "reproduced", "e", {}, rule="r")
         (Result([], [dataclasses.replace(CLAIM, verdict="reproduced under conditions")]), "does not say which"),
         (Result([], [dataclasses.replace(CLAIM, kind="theirs")]), "kind 'theirs'"),  # pyright: ignore
         (Result([], [dataclasses.replace(CLAIM, rule="")]), "has no rule"),
+        (Result([], settings={"seed": 1}), "a setting is called seed"),
         (Result([], tables=[Table("t", "", ["a", "b"], [[1]])]), "a row of another length"),
         (Result([], tables=[Table("t", "", ["a"], [[1]], quoted=["b"])]), "no column 'b'"),
     ],

@@ -7,7 +7,9 @@ import ergodica as eg
 from ergodica.integrators import splitting
 from ergodica.integrators.friction import decay
 from ergodica.operators import act, entrywise
+from ergodica.paper.flat import flat_sde
 from ergodica.paper.printed import RIGHT, WRONG
+from ergodica.paper.processes import Bowl, Linear, Process, of, ornstein_uhlenbeck
 from ergodica.paper.random_recipes import draw_plan
 from ergodica.paper.result import Ask
 from ergodica.paper.theorem_1 import admissible, certificates, naive_sghmc
@@ -183,8 +185,8 @@ def test_a_changed_sign_changes_the_rebuilt_curl(monkeypatch):
 
 
 def test_a_sampler_without_its_law_is_refused(monkeypatch):
-    wrong = processes.flat_sde(eg.sgrld(eg.Constant(1.0)), eg.Density(lambda q: q @ q / 2, init=np.zeros(2)))
-    process = processes.Process(lambda z: -2.0 * z, wrong.diffusion, wrong.hamiltonian)
+    wrong = flat_sde(eg.sgrld(eg.Constant(1.0)), eg.Density(lambda q: q @ q / 2, init=np.zeros(2)))
+    process = Process(lambda z: -2.0 * z, wrong.diffusion, wrong.hamiltonian)
     monkeypatch.setattr(rebuilt, "named", lambda: {"hmc": wrong})
     monkeypatch.setattr(rebuilt, "of", lambda sde: process)
     found = rebuilt.rebuild_named(Ask())
@@ -199,10 +201,20 @@ def test_condition_of_theorem_2():
     assert (claim.verdict, claim.kind) == ("reproduced", "ours")
     assert claim.figures["growth_of_shells"] == pytest.approx(4)
     assert claim.figures["time_to_infinity"] == pytest.approx(1 / np.hypot(1, 0.5))
+    assert claim.figures["drift_error_of_the_Q_by_hand"] < 1e-14
+    assert len(claim.explanation.split()) <= 60
+
+
+def test_a_wrong_curl_by_hand_is_seen(monkeypatch):
+    right = rebuilt.curl_of_the_push
+    monkeypatch.setattr(rebuilt, "curl_of_the_push", lambda z: -right(z))
+    claim = rebuilt.condition_claim(0)
+    assert claim.figures["drift_error_of_the_Q_by_hand"] == pytest.approx(2)
+    assert claim.verdict == "not reproduced"
 
 
 def test_a_current_that_falls_off_is_no_example(monkeypatch):
-    monkeypatch.setattr(rebuilt, "NOT_INTEGRABLE", processes.of(processes.named()["hmc"]))
+    monkeypatch.setattr(rebuilt, "NOT_INTEGRABLE", of(processes.named()["hmc"]))
     claim = rebuilt.condition_claim(0)
     assert claim.verdict == "not reproduced"
 
@@ -214,7 +226,7 @@ SEED = [0, 5]
 def test_the_law_of_an_ornstein_uhlenbeck_process_solves_its_equation():
     ranks = set()
     for i in range(10):
-        process, q = processes.ornstein_uhlenbeck([7, i], 3)
+        process, q = ornstein_uhlenbeck([7, i], 3)
         a, d, s = process.drift.matrix, process.diffusion.value, np.linalg.inv(process.hamiltonian.precision)
         assert a @ s + s @ a.T + 2 * d == pytest.approx(np.zeros((3, 3)), abs=1e-10)
         assert q == pytest.approx(-q.T, abs=1e-10)
@@ -236,7 +248,7 @@ def test_every_kind_of_random_process_comes_back(kind):
 @pytest.mark.parametrize("kind", [PLANE, SPACE], ids=lambda kind: kind.name)
 def test_a_process_with_the_law_of_another_is_refused(kind):
     process, q = kind.draw(SEED)
-    wider = process._replace(hamiltonian=processes.Bowl(0.8 * process.hamiltonian.precision))
+    wider = process._replace(hamiltonian=Bowl(0.8 * process.hamiltonian.precision))
     found = random_processes.drawn(kind, wider, q, SEED)
     assert not found.is_back
     assert "does not leave exp(-H) invariant" in found.refused
@@ -254,7 +266,7 @@ def test_a_curl_of_the_wrong_sign_is_seen():
     """Run backwards the process has the same law, and its drift comes back; but its Q is another."""
     process, q = PLANE.draw(SEED)
     back = -(process.diffusion.value - q.value) @ process.hamiltonian.precision
-    found = random_processes.drawn(PLANE, process._replace(drift=processes.Linear(back)), q, SEED)
+    found = random_processes.drawn(PLANE, process._replace(drift=Linear(back)), q, SEED)
     assert found.passed
     assert found.gap > 0.1
     assert random_processes.random_claim([found]).verdict == "not reproduced"

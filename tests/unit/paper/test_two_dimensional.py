@@ -11,9 +11,10 @@ from scipy import integrate
 
 import ergodica as eg
 from ergodica.paper import best_step, two_dimensional
+from ergodica.paper.best_step import NoStep
 from ergodica.paper.result import Ask
-from ergodica.paper.two_dimensional import chains, contest, density, measured, trials
-from ergodica.paper.two_dimensional.contest import At, Way, claims
+from ergodica.paper.two_dimensional import chains, claims, density, measured, trials
+from ergodica.paper.two_dimensional.claims import At, Way, both_sentences
 from ergodica.paper.two_dimensional.measured import Discrepancy, Measured
 
 # -- the density ------------------------------------------------------------------------------------
@@ -64,13 +65,13 @@ def test_exact_draws_have_no_stein_discrepancy_however_few_they_are(count):
     rng = np.random.default_rng(2)
     squares = np.array([[measured.stein_square(density.draw((count,), rng))] for _ in range(200)])
     assert abs(squares.mean()) < 5 * squares.std() / np.sqrt(200)  # false alarm: 6e-7
-    assert not contest.is_shown(Discrepancy(np.array([count]), squares))
+    assert not claims.is_shown(Discrepancy(np.array([count]), squares))
 
 
 def test_stein_discrepancy_sees_a_shift():
     rng = np.random.default_rng(2)
     squares = np.array([[measured.stein_square(density.draw((250,), rng) + [0.0, 0.3])] for _ in range(24)])
-    assert contest.is_shown(Discrepancy(np.array([250]), squares))
+    assert claims.is_shown(Discrepancy(np.array([250]), squares))
 
 
 def test_a_chain_that_leaves_the_finite_numbers_is_counted():
@@ -102,47 +103,24 @@ def made_up(largest: float, speed: float = 1.0, loses_from: float = np.inf):
     return sample
 
 
-def searched(largest: float, loses_from: float = np.inf) -> best_step.Found:
-    sample, seeds = made_up(largest, loses_from=loses_from), itertools.count(5)
-    return best_step.search(
+def test_the_samplers_search_ends_at_the_largest_step_within_the_bound():
+    sample, seeds = made_up(0.021), itertools.count(5)
+    found = best_step.search(
         {1.0: two_dimensional.STEPS},
         lambda jobs: trials.attempt(sample, jobs, seeds),
         lambda jobs: [measured.measure(sample, *job, 1, seeds) for job in jobs],
     )[1.0]
-
-
-@pytest.mark.parametrize("largest", [0.00041, 0.021, 0.31])
-def test_the_best_step_is_the_largest_within_the_bound_wherever_the_grid_began(largest):
-    found = searched(largest)
     assert found.best is not None
-    assert largest / 1.15 < found.best.step_size <= largest
-    steps = [t.step_size for t in found.tried]
-    assert steps == sorted(steps)
-    assert steps[0] < found.best.step_size < steps[-1]
-    assert found.next_larger is not None
-    assert found.next_larger.step_size < 1.15 * found.best.step_size
-    assert found.grid_error == pytest.approx(best_step.FINEST, rel=0.05)
-    assert found.step_error >= found.grid_error
+    assert 0.021 / 1.15 < found.best.step_size <= 0.021
 
 
-def test_no_step_is_best_where_all_are_biased():
-    assert searched(0.0).best is None
-
-
-def test_a_step_that_loses_fresh_chains_is_out_with_all_larger_ones():
-    found = searched(0.31, loses_from=0.2)
-    assert found.best is not None
-    assert 0.2 / 1.15 < found.best.step_size < 0.2
-    assert found.next_larger is not None
-    assert 0 < found.next_larger.lost <= found.next_larger.chains
-    assert found.step_error == found.grid_error  # the bias is not the limit
-    assert found.lost == sum(t.lost for t in (*found.tried, *found.refused)) > 0
-
-
-def test_fresh_chains_reject_what_is_biased():
-    sample = made_up(0.01)
-    assert best_step.is_confirmed(measured.measure(sample, 1.0, 0.009, 2, itertools.count(7)))
-    assert not best_step.is_confirmed(measured.measure(sample, 1.0, 0.02, 2, itertools.count(7)))
+def test_fresh_chains_tell_bias_and_loss():
+    sample = made_up(0.01, loses_from=0.05)
+    near, far, lost = (measured.measure(sample, 1.0, step, 2, itertools.count(7)) for step in (0.009, 0.02, 0.05))
+    assert best_step.is_confirmed(near)
+    assert not best_step.is_confirmed(far)
+    assert best_step.is_out(far)
+    assert 0 < lost.lost < lost.chains == 2 * trials.CHAINS
 
 
 # -- chains of the library --------------------------------------------------------------------------
@@ -191,7 +169,7 @@ def test_verdicts_follow_from_the_figures(times, verdict):
     rivals = dict.fromkeys(RIVALS, figures_with(3.0))
     ways = [Way(f"way {k}", {**rivals, "gsgrhmc": figures_with(t)}) for k, t in enumerate(times)]
     paths = {"way 0": {**dict.fromkeys(RIVALS, discrepancy_with(3.0)), "gsgrhmc": discrepancy_with(times[0])}}
-    for claim in claims(ways, paths):
+    for claim in both_sentences(ways, paths):
         assert claim.verdict == verdict
         assert len(claim.figures) == 3
         assert ("way 0" in claim.conditions) == (verdict == "reproduced under conditions")
@@ -205,15 +183,22 @@ def test_a_difference_within_the_error_of_the_step_counts_for_nobody():
         mine = {name: figures_with(1.0 if name == "gsgrhmc" else 1.3) for name in (*RIVALS, "gsgrhmc")}
         return Way("way", {name: at._replace(step_error=step_error) for name, at in mine.items()})
 
-    assert {c.verdict for c in claims([way(0.1)], {})} == {"not reproduced"}
-    assert {c.verdict for c in claims([way(0.02)], {})} == {"reproduced"}
+    assert {c.verdict for c in both_sentences([way(0.1)], {})} == {"not reproduced"}
+    assert {c.verdict for c in both_sentences([way(0.02)], {})} == {"reproduced"}
 
 
-def test_a_sampler_without_an_admitted_step_has_lost():
-    some, none = figures_with(1.0), None
-    assert contest.time_ratio(Way("way", {"sgld": none, "gsgrhmc": some}), "sgld").outcome == "yes"
-    assert contest.time_ratio(Way("way", {"sgld": some, "gsgrhmc": none}), "sgld").outcome == "no"
-    assert contest.time_ratio(Way("way", {"sgld": none, "gsgrhmc": none}), "sgld").outcome == "unclear"
+def test_a_sampler_that_is_shown_to_have_no_step_has_lost():
+    some, none, unknown = figures_with(1.0), NoStep(True), NoStep(False)
+
+    def outcome(theirs, mine):
+        way, paths = Way("way", {"sgld": theirs, "gsgrhmc": mine}), {"sgld": None, "gsgrhmc": None}
+        found = claims.time_ratio(way, "sgld").outcome
+        assert claims.stein_ratio(way, paths, "sgld").outcome == found
+        return found
+
+    assert outcome(none, some) == "yes"
+    assert outcome(some, none) == "no"
+    assert {outcome(none, none), outcome(unknown, some), outcome(some, unknown)} == {"unclear"}
 
 
 def test_discrepancies_no_larger_than_those_of_exact_draws_say_nothing():
@@ -221,11 +206,11 @@ def test_discrepancies_no_larger_than_those_of_exact_draws_say_nothing():
     noise = np.random.default_rng(12).normal(size=(24, 6))
     paths = {"sgld": Discrepancy(np.arange(6), 10 * noise), "gsgrhmc": Discrepancy(np.arange(6), noise)}
     way = Way("way", dict.fromkeys(paths, figures_with(1.0)))
-    assert contest.stein_ratio(way, paths, "sgld").outcome == "unclear"
-    assert contest.stein_ratio(way, paths | {"gsgrhmc": discrepancy_with(90.0)}, "sgld").outcome == "no"
-    assert contest.stein_ratio(way, paths | {"sgld": discrepancy_with(9.0)}, "sgld").outcome == "yes"
+    assert claims.stein_ratio(way, paths, "sgld").outcome == "unclear"
+    assert claims.stein_ratio(way, paths | {"gsgrhmc": discrepancy_with(90.0)}, "sgld").outcome == "no"
+    assert claims.stein_ratio(way, paths | {"sgld": discrepancy_with(9.0)}, "sgld").outcome == "yes"
     clear = {"sgld": discrepancy_with(4.0), "gsgrhmc": discrepancy_with(1.0)}
-    assert contest.stein_ratio(way, clear, "sgld").value.value == pytest.approx(2.0)
+    assert claims.stein_ratio(way, clear, "sgld").value.value == pytest.approx(2.0)
 
 
 def test_a_run_has_pictures_tables_and_no_number_that_json_refuses(monkeypatch):

@@ -3,7 +3,7 @@
 from ergodica.paper.big_picture.pictures import counts_table, largest_error, residuals, sets, table_of
 from ergodica.paper.big_picture.processes import GROUPS, RECIPES, SINGULAR, Placed, all_processes
 from ergodica.paper.result import Ask, Claim, Item, Result
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.verdict import Answer, judged, yes_if
 
 
 def equal_claim(found: list[Placed]) -> Claim:
@@ -26,11 +26,11 @@ def equal_claim(found: list[Placed]) -> Claim:
         + "."
     )
     words += _listed("Without the law", [*lost, *missed]) + _listed("No Q found", gap)
-    return Claim(
+    return judged(
         "figure-1",
         "The processes given by some D and Q are those with the law exp(-H): neither set has more than the other.",
         "figure 1 (BigPic), Theorems 1 and 2",
-        verdict(answers),
+        answers,
         words,
         {
             "recipes": len(made),
@@ -42,7 +42,6 @@ def equal_claim(found: list[Placed]) -> Claim:
             "of_these_recipes": len(inside) - len(gap),
             "largest_error_of_the_drift_through_Q": error,
         },
-        conditions(answers),
         picture="sets",
         rule="Every recipe passes eg.certify_sde; and every process that passes, however it was made, is a recipe: "
         "made as one, or eg.rebuild_curl finds a Q through which its drift comes back.",
@@ -61,11 +60,11 @@ def small_claim(found: list[Placed]) -> Claim:
         Answer(GROUPS[group].replace("\n", " "), yes_if(not any(p.group == group for p in lucky)))
         for group in dict.fromkeys(p.group for p in chance)
     ]
-    return Claim(
+    return judged(
         "figure-1-small",
         "The processes with the law exp(-H) are a part of all: one drawn at random is not among them.",
         "figure 1 (BigPic)",
-        verdict(answers),
+        answers,
         f"Of {len(chance)} processes with a random drift, or with a recipe's drift less Γ, {len(lucky)} have the law; "
         f"the smallest residual is {min(p.residual for p in chance):.2g}, the bound of rounding "
         f"{chance[0].tolerance:.1e}.",
@@ -75,7 +74,6 @@ def small_claim(found: list[Placed]) -> Claim:
             "smallest_residual": min(p.residual for p in chance),
             "bound_of_rounding": chance[0].tolerance,
         },
-        conditions(answers),
         picture="residuals",
         kind="ours",
         rule="No process of a group passes eg.certify_sde.",
@@ -86,16 +84,15 @@ def naive_claim(found: list[Placed]) -> Claim:
     """No naive sampler keeps the law it was written for."""
     naive = [p for p in found if p.group == "naive"]
     answers = [Answer(p.label, yes_if(not p.is_inside)) for p in naive]
-    return Claim(
+    return judged(
         "naive-outside",
         "The naive forms of SGHMC and SGRHMC do not have the law that they were written for.",
         "sections 3.1 and 3.2",
-        verdict(answers),
+        answers,
         "Residuals: "
         + "; ".join(f"{p.label} {p.residual:.2g}" for p in naive)
         + f". Rounding is below {naive[0].tolerance:.1e}.",
         {p.name: p.residual for p in naive},
-        conditions(answers),
         picture="residuals",
         rule="eg.certify_sde rejects every one of them.",
     )
@@ -129,6 +126,8 @@ ITEM = Item(
     run=run,
     code=(
         "ergodica/paper/big_picture/processes.py",
+        "ergodica/paper/processes.py",
+        "ergodica/paper/random_recipes.py",
         "ergodica/verify/certificate/handwritten.py",
         "ergodica/verify/completeness/rebuild.py",
     ),

@@ -14,7 +14,7 @@ LOOKS = {
     "recipes": ("#332288", "h"),
     "section 3": ("#000000", "o"),
     "other route": ("#117733", "*"),
-    "no correction": ("#56B4E9", "P"),
+    "no correction": ("#882255", "P"),
     "random": ("#999999", "o"),
     "printed": ("#8C6D1F", "s"),
     "naive": ("#D55E00", "X"),

@@ -10,10 +10,21 @@ import numpy as np
 import ergodica as eg
 from ergodica.paper.flat import RESIDUAL, flat_sde, start_of
 from ergodica.paper.printed import SLIPS, WRONG
+from ergodica.paper.processes import (
+    Diffusion,
+    Energy,
+    Process,
+    Waves,
+    circling,
+    draw_bowl,
+    draw_waves,
+    of,
+    ornstein_uhlenbeck,
+)
 from ergodica.paper.random_recipes import Plan, build, draw_numbers
 from ergodica.paper.result import Ask
-from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3, curved
-from ergodica.paper.theorem_2.processes import Diffusion, Energy, Process, Waves, ornstein_uhlenbeck, random
+from ergodica.paper.samplers import SAMPLERS, SECTION_3, curved
+from ergodica.paper.style import LABELS
 from ergodica.verify.sde import RecipeSde
 
 # Compiling is what takes the time: a quick run has the first plan only.
@@ -94,15 +105,10 @@ class WithoutGamma(eqx.Module):
 def random_sde(seed: Any, dim: int) -> Process:
     """A smooth drift, D and H that have nothing to do with each other."""
     rng = np.random.default_rng(seed)
-
-    def waves(*shape: int) -> Waves:
-        return Waves(0.6 * rng.normal(size=(*shape, dim)), rng.uniform(0, 6, shape))
-
-    k = rng.normal(size=(2, dim, dim))
-    bowls = 0.15 * k @ np.swapaxes(k, 1, 2) + 0.8 * np.eye(dim)
+    pull, stiffness = draw_bowl(rng, dim), draw_bowl(rng, dim)
     skew = rng.normal(size=(dim, dim))
-    drift = RandomDrift(bowls[0] + skew - skew.T, waves(dim))
-    return Process(drift, Diffusion(waves(dim, dim)), Energy(bowls[1], waves()))
+    drift = RandomDrift(pull + skew - skew.T, draw_waves(rng, dim, dim))
+    return Process(drift, Diffusion(draw_waves(rng, dim, dim, dim)), Energy(stiffness, draw_waves(rng, dim)))
 
 
 # Certificates between two clearings of what was compiled: after some six hundred without one the process ended with a
@@ -149,7 +155,7 @@ def _cases(ask: Ask) -> Iterator[tuple[str, str, str, Case]]:
         yield "other route", name, f"{name} {i + 1}", lambda process=process: (process, 2, None)
     for i in range(each):
         label = f"stream function {i + 1}"
-        yield "other route", "stream function", label, lambda i=i: (random([ask.seed, 10, i])[0], 2, None)
+        yield "other route", "stream function", label, lambda i=i: (circling([ask.seed, 10, i])[0], 2, None)
     for i in range(chance):
         yield "random", "random", str(i + 1), lambda i=i: (random_sde([ask.seed, 4, i], 2 + i % 2), 2 + i % 2, None)
     for i in range(made):
@@ -173,8 +179,8 @@ def _is_singular(process: Process) -> bool:
 def _recipe(plans: tuple[Plan, ...], seed: int, i: int, change: Callable | None = None) -> tuple[Process, int, Any]:
     plan = plans[i % len(plans)]
     sde = flat_sde(*build(plan, draw_numbers(plan, [seed, 5, i])))
-    drift = sde.drift if change is None else change(sde)
-    return Process(drift, sde.diffusion, sde.hamiltonian), sde.dim, None
+    process = of(sde)
+    return process if change is None else process._replace(drift=change(sde)), sde.dim, None
 
 
 def _named(name: str) -> tuple[Process, int, Any]:
@@ -182,9 +188,9 @@ def _named(name: str) -> tuple[Process, int, Any]:
     if name == "sgrhmc":  # a scalar metric, whose root compiles in a third of the time
         recipe = eg.sgrhmc(eg.Scaled(curved))
     sde = flat_sde(recipe, target)
-    return Process(sde.drift, sde.diffusion, sde.hamiltonian), sde.dim, start_of(recipe, target)
+    return of(sde), sde.dim, start_of(recipe, target)
 
 
 def _wrong(name: str) -> tuple[Process, int, Any]:
     sde = WRONG[name]
-    return Process(sde.drift, sde.diffusion, sde.hamiltonian), sde.dim, None
+    return of(sde), sde.dim, None

@@ -11,10 +11,10 @@ import numpy as np
 import ergodica as eg
 from ergodica.integrators.base import Setting
 from ergodica.integrators.resampling import resample
+from ergodica.paper.best_step import warmup
 from ergodica.paper.d_and_q import peaks
 
 BATCH = 768  # chains of one call: jobs are filled up to a multiple of it, so that all sizes compile once
-WARMUP = 10  # a tenth of a chain
 
 
 class Choice(NamedTuple):
@@ -56,7 +56,10 @@ class _Growing(eqx.Module):
 
 
 class _Watch(NamedTuple):
-    """Where a chain is on its way: the well it was in last, the side it entered the barrier from, the steps since."""
+    """Where a chain is on its way: the well it was in last, the side it entered the barrier from, the steps since.
+
+    Well and side are -1 or 1, or 0 as long as a chain that started between them has been in neither.
+    """
 
     well: Any
     side: Any
@@ -76,7 +79,7 @@ def recipe(diffusion: Any, curl: Any, has_momentum: bool) -> eg.Recipe:
 
 
 def compiled(has_momentum: bool, length: int, tell: Callable[[int], None]) -> Callable[..., Counts]:
-    """(choices, step sizes, seed) -> Counts of as many chains, each started at the bottom of the left well.
+    """(choices, step sizes, seed) -> Counts of as many chains, each started from the exact law.
 
     `tell` is told how many chains have been run, after each batch of them.
     """
@@ -99,17 +102,16 @@ def compiled(has_momentum: bool, length: int, tell: Callable[[int], None]) -> Ca
                 drawn = resample(kernel.recipe, state.phase, jax.random.fold_in(others[1], number), setting)
                 state = state._replace(phase=jax.tree.map(lambda a, b: jnp.where(is_due, a, b), drawn, state.phase))
             state, _ = kernel.step(state, jax.random.fold_in(others[0], number), step_size)
-            return (state, _look(watch, state.phase.position, job, number >= length // WARMUP)), None
+            return (state, _look(watch, state.phase.position, job, number >= warmup(length))), None
 
-        start = jnp.asarray(-1.0, step_size.dtype)
-        begun = kernel.init(start, first), _begin(start)
+        begun = kernel.init(job["start"], first), _begin(job["start"])  # which draws the momentum from its law
         (state, watch), _ = jax.lax.scan(advance, begun, jnp.arange(length, dtype=jnp.int32))
         return watch.counts._replace(lost=~jnp.isfinite(state.phase.position))
 
     run = jax.jit(jax.vmap(chain))
 
     def count(choices: Sequence[Choice], step_sizes: Sequence[float], seed: int) -> Counts:
-        table = _table(choices)
+        table = _table(choices, np.random.default_rng(seed))
         sizes, parts = np.asarray(step_sizes, np.float32), []
         keys = jax.random.split(jax.random.key(seed), -(-len(choices) // BATCH) * BATCH)
         for begin in range(0, len(choices), BATCH):
@@ -122,7 +124,7 @@ def compiled(has_momentum: bool, length: int, tell: Callable[[int], None]) -> Ca
     return count
 
 
-def _table(choices: Sequence[Choice]) -> dict[str, np.ndarray]:
+def _table(choices: Sequence[Choice], rng: np.random.Generator) -> dict[str, np.ndarray]:
     truths = [peaks.truth(c.height) for c in choices]
     columns = {
         "height": [c.height for c in choices],
@@ -134,15 +136,17 @@ def _table(choices: Sequence[Choice]) -> dict[str, np.ndarray]:
         ],
         "curl_size": [1 / (t.curl_size if c.curl_grows else 1) for c, t in zip(choices, truths, strict=True)],
         "middle": [t.middle for t in truths],
+        "start": peaks.draw(np.array([c.height for c in choices]), rng),
     }
     table = {name: np.asarray(column, np.float32) for name, column in columns.items()}
     return table | {"every": np.asarray([c.every for c in choices], np.int32)}
 
 
 def _begin(start: Any) -> _Watch:
-    none, left = jnp.zeros((), jnp.int32), -jnp.ones_like(start)
-    sums, total = jnp.zeros(3, start.dtype), jnp.zeros_like(start)
-    return _Watch(left, left, none, Counts(none, sums, (none, total), none, (none, none), none))
+    none, neither, side = jnp.zeros((), jnp.int32), jnp.zeros_like(start), jnp.sign(start)
+    counts = Counts(none, jnp.zeros(3, start.dtype), (none, neither), none, (none, none), none)
+    well, from_side = (jnp.where(jnp.abs(start) < edge, neither, side) for edge in (1, peaks.EDGE))
+    return _Watch(well, from_side, none, counts)
 
 
 def _look(watch: _Watch, t: Any, job: dict[str, Any], counts: Any) -> _Watch:
@@ -152,7 +156,8 @@ def _look(watch: _Watch, t: Any, job: dict[str, Any], counts: Any) -> _Watch:
     is_low = jnp.abs(t) < peaks.EDGE
     arrived = jnp.where(t <= -1, -jnp.ones_like(t), jnp.where(t >= 1, jnp.ones_like(t), well))
     here = jnp.sign(t)
-    has_crossed = ~is_low & (here != side)
+    has_crossed = ~is_low & (side != 0) & (here != side)
+    has_passed = (well != 0) & (arrived != well)
     is_near = u < job["middle"]
     sums = jnp.stack([t**2, u, is_low.astype(t.dtype)])
 
@@ -166,7 +171,7 @@ def _look(watch: _Watch, t: Any, job: dict[str, Any], counts: Any) -> _Watch:
             old.near_mode[0] + number(is_near),
             old.near_mode[1] + jnp.where(counts & is_near, u, jnp.zeros_like(u)),
         ),
-        passages=old.passages + number(arrived != well),
+        passages=old.passages + number(has_passed),
         crossings=(old.crossings[0] + number(has_crossed), old.crossings[1] + number(has_crossed) * (inside + 1)),
         lost=old.lost,
     )

@@ -1,25 +1,26 @@
 """What the supplement says of D and Q, sentence by sentence, each asked in several ways."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ergodica.paper import best_step, ratios
-from ergodica.paper.best_step import Found
+from ergodica.paper.best_step import Found, NoStep
 from ergodica.paper.d_and_q.chains import Choice
-from ergodica.paper.d_and_q.trials import Figures
-from ergodica.paper.ratios import Comparison, log_mean, ratio
+from ergodica.paper.d_and_q.trials import Figures, Time
+from ergodica.paper.ratios import Comparison, ratio
 from ergodica.paper.result import Claim, Kind
-from ergodica.paper.verdict import SURE, Answer, Estimate, beyond_chance, counted, verdict
+from ergodica.paper.verdict import SURE, Answer, Estimate, beyond_chance, counted, judged
 
 SOURCE = "supplement, 'Discussion of Choice of D and Q'"
-ESCAPE, CROSSING = "Escape time", "Time for a crossing"
+ESCAPE, CROSSING = "Escape time", "Crossing time"
 RULE = f"{best_step.RULE}; {ratios.RULE}."
 AT_BEST_SIZE = f"D has the best of the sizes tried. {RULE}"
 KINDS = (("constant D and Q", False), ("D and Q growing with U", True))
 
 Chosen = tuple[Choice, Found[Figures]]
+# By (what, where) in words: constant and growing D at one step; None where one of them has no step.
+Pairs = Mapping[tuple[str, str], tuple[Figures, Figures] | None]
 
 
 class Judge(NamedTuple):
@@ -27,39 +28,47 @@ class Judge(NamedTuple):
 
     found: Mapping[Choice, Found[Figures]]
 
-    def confirmed(self, **wanted: Any) -> list[Chosen]:
-        """The choices that agree with what is wanted and have a step within the bound."""
-        agreeing = (c for c in self.found if all(getattr(c, name) == value for name, value in wanted.items()))
-        return [(c, f) for c in agreeing if (f := self.found[c]).best is not None]
+    def agreeing(self, **wanted: Any) -> list[Chosen]:
+        """The choices that agree with what is wanted."""
+        return [
+            (c, f) for c, f in self.found.items() if all(getattr(c, name) == value for name, value in wanted.items())
+        ]  # fmt: skip
 
-    def at_best_size(self, **wanted: Any) -> Chosen | None:
-        """The one with the shortest escape in the search: the figures of fresh chains are then no luckier."""
-        return min(self.confirmed(**wanted), key=lambda pair: pair[1].expected, default=None)
+    def at_best_size(self, **wanted: Any) -> Chosen | NoStep:
+        return fastest(self.agreeing(**wanted))
 
-    def diffusion_escapes(self, heights: Sequence[float]) -> Claim:
-        """More D helps up to a size: the smallest against the best, and the best against the largest."""
-        asked = []
-        for words, grows in KINDS:
-            for height in heights:
-                same = dict(height=height, has_momentum=True, diffusion_grows=grows, curl_grows=grows, every=0)
-                by_size = sorted(self.confirmed(**same), key=lambda pair: pair[0].size)
-                top = self.at_best_size(**same)
-                if top is None:
-                    continue
-                for low, high in ((by_size[0], top), (top, by_size[-1])):
-                    if low[0].size < high[0].size:
-                        where = f"barrier {height:g}, D from {low[0].size:g} to {high[0].size:g}"
-                        asked.append(_compare(words, where, "escape", low, high))
+    def diffusion_escapes(self, heights: Sequence[float], sizes: Sequence[tuple[float, float]]) -> Claim:
+        """Each smaller size of D against the larger."""
+        asked = [
+            _compare(
+                words, f"barrier {height:g}, D from {low:g} to {high:g}", "escape",
+                *(self._alone(Choice(height, size, grows, grows)) for size in (low, high)),
+            )
+            for words, grows in KINDS for height in heights for low, high in sizes
+        ]  # fmt: skip
+        listed = "; ".join(
+            f"{', '.join(self._fastest_size(height, grows) for height in heights)} with {words}"
+            for words, grows in KINDS
+        )
+        barriers = ", ".join(f"{height:g}" for height in heights)
+        pairs = " and ".join(f"{low:g} to {high:g}" for low, high in sizes)
         return _claim(
             "diffusion-escapes-local-modes",
             "A larger diffusion D escapes faster from a local mode.",
             "section 3, summary: 'D(z) can guide escaping from local modes'",
             asked,
-            f"{ESCAPE}, smaller D over larger",
+            f"Fastest sizes of D at barriers {barriers}: {listed}.",
             "escape",
-            "For a Q of mean 1, the smallest size of D is set against the best, and the best against the largest. "
-            f"{RULE}",
+            f"For a Q of mean 1, D is raised from {pairs}. {RULE}",
         )
+
+    def _alone(self, choice: Choice) -> Chosen | NoStep:
+        return fastest([(choice, self.found[choice])])
+
+    def _fastest_size(self, height: float, grows: bool) -> str:
+        same = dict(height=height, has_momentum=True, diffusion_grows=grows, curl_grows=grows, every=0)
+        top = self.at_best_size(**same)
+        return "none" if isinstance(top, NoStep) else f"{top[0].size:g}"
 
     def adaptive_diffusion(self, heights: Sequence[float]) -> Claim:
         asked = [
@@ -74,7 +83,7 @@ class Judge(NamedTuple):
             "A diffusion D that is larger where the density is low escapes faster from a local mode.",
             SOURCE,
             asked,
-            f"{ESCAPE}, constant D over growing",
+            ratios.ends(asked, f"{ESCAPE}, constant D over growing"),
             "escape",
             AT_BEST_SIZE,
         )
@@ -93,7 +102,7 @@ class Judge(NamedTuple):
             "A curl Q that grows where the density is low makes a more efficient sampler.",
             SOURCE,
             asked,
-            "Gradient evaluations, constant Q over growing",
+            ratios.ends(asked, "Gradient evaluations, constant Q over growing"),
             "crossing",
             AT_BEST_SIZE,
         )
@@ -111,7 +120,7 @@ class Judge(NamedTuple):
             "A curl Q (with a momentum) traverses regions of low density rapidly.",
             "section 3, summary, and supplement, 'Discussion of Choice of D and Q'",
             asked,
-            f"{CROSSING} of the region of low density, without Q over with it",
+            ratios.ends(asked, f"{CROSSING}, without Q over with it"),
             "crossing",
             AT_BEST_SIZE,
         )
@@ -121,19 +130,17 @@ class Judge(NamedTuple):
         asked = []
         for never in choices:
             same = {name: value for name, value in never._asdict().items() if name != "every"}
-            drawn = [pair for pair in self.confirmed(**same) if pair[0].every]
-            with_it = min(drawn, key=lambda pair: pair[1].expected, default=None)
-            plain = self.at_best_size(**never._asdict())
+            with_it = fastest([pair for pair in self.agreeing(**same) if pair[0].every])
             what, where = words(never)
-            every = f", every {with_it[0].every}" if with_it else ""
-            asked.append(_compare(what, where + every, "escape", plain, with_it))
+            every = "" if isinstance(with_it, NoStep) else f", every {with_it[0].every}"
+            asked.append(_compare(what, where + every, "escape", self._alone(never), with_it))
         return _claim(
             "momentum-resampling",
             "Drawing the momentum anew from time to time makes the sampler faster (an option in the paper, which "
             "claims nothing).",
             "Algorithm 1: 'optionally, periodically resample momentum'",
             asked,
-            f"{ESCAPE}, without it over with it",
+            ratios.ends(asked, f"{ESCAPE}, without over with it"),
             "resampling",
             f"The momentum is drawn anew at the best of the intervals tried. {RULE}",
             kind="ours",
@@ -141,7 +148,7 @@ class Judge(NamedTuple):
 
     def _pairs(
         self, heights: Sequence[float], field: str, **common: Any
-    ) -> Iterator[tuple[float, Chosen | None, Chosen | None]]:
+    ) -> Iterator[tuple[float, Chosen | NoStep, Chosen | NoStep]]:
         """(height, constant, growing) at each one's best size, for D or Q."""
         for height in heights:
             constant, growing = (
@@ -150,68 +157,74 @@ class Judge(NamedTuple):
             yield height, constant, growing
 
 
-def _compare(what: str, where: str, figure: str, without: Chosen | None, with_it: Chosen | None) -> Comparison | None:
-    """By one figure of `Figures`; None where neither has a step: nothing was asked."""
-    if without is None and with_it is None:
-        return None
+def fastest(among: Sequence[Chosen]) -> Chosen | NoStep:
+    """The one with the shortest escape in the search: the figures of fresh chains are then no luckier."""
+    with_step = [pair for pair in among if pair[1].best is not None]
+    if not with_step:
+        return NoStep(bool(among) and all(found.has_none for _, found in among))
+    return min(with_step, key=lambda pair: pair[1].expected)
+
+
+def _compare(what: str, where: str, figure: str, without: Chosen | NoStep, with_it: Chosen | NoStep) -> Comparison:
+    """By one figure of `Figures`."""
     return Comparison(what, where, ratio(*(_logarithm(figure, chosen) for chosen in (without, with_it))))
 
 
-def _logarithm(figure: str, chosen: Chosen | None) -> Estimate | None:
-    if chosen is None or chosen[1].best is None:
-        return None
-    return log_mean(getattr(chosen[1].best, figure), chosen[1].step_error)
+def _logarithm(figure: str, chosen: Chosen | NoStep) -> Estimate | NoStep:
+    """Of a time, with its error from that of the step."""
+    if isinstance(chosen, NoStep):
+        return chosen
+    _, found = chosen
+    time: Time = getattr(found.best, figure)
+    slope = found.slope if figure == "escape" else 1.0  # a crossing's time goes with 1 / step
+    return Estimate(time.logarithm.value, math.hypot(time.logarithm.error, slope * found.step_error))
 
 
 def _claim(
-    name: str, statement: str, source: str, asked: Sequence[Comparison | None], over: str, picture: str, rule: str,
+    name: str, statement: str, source: str, asked: Sequence[Comparison], more: str, picture: str, rule: str,
     kind: Kind = "paper",
 ) -> Claim:  # fmt: skip
-    """A claim from its comparisons; `over` says what was divided by what."""
-    comparisons = [c for c in asked if c is not None] or [ratios.NOTHING]
-    return Claim(
-        name,
-        statement,
-        source,
-        verdict([c.answer for c in comparisons]),
-        ratios.told(comparisons, over),
-        {c.words: c.ratio.figures() for c in comparisons},
-        ratios.conditions([(c.what, c.where, c.ratio.outcome) for c in comparisons]),
-        picture,
-        kind,
-        rule,
-    )
+    """A claim from its comparisons, explained by how many hold and by what `more` says."""
+    return judged(
+        name, statement, source,
+        answers=[c.answer for c in asked],
+        explanation=f"{ratios.told(asked)} {more}".rstrip(),
+        figures={c.answer.words: c.ratio.figures() for c in asked},
+        rule=rule, picture=picture, kind=kind,
+    )  # fmt: skip
 
 
-def near_mode(pairs: Mapping[str, tuple[Figures, Figures]]) -> Claim:
+def near_mode(pairs: Pairs) -> Claim:
     """|bias| of the mean of U in the more probable half, constant D and growing D, at one step and one mean of D."""
-    figures, gains = {}, {}
-    for words, both in pairs.items():
-        constant, growing = (Estimate.of(f.near_mode) for f in both)
-        gain = Estimate(abs(constant.value) - abs(growing.value), float(np.hypot(constant.error, growing.error)))
-        figures[words] = {"constant D": constant.told(), "growing D": growing.told(), "holds": beyond_chance(*gain)}
-        gains[words] = gain
-    answers = [Answer(words, beyond_chance(*gain)) for words, gain in gains.items()] or [ratios.NOTHING.answer]
+    answers, figures, gains = [], {}, {}
+    for (what, where), both in pairs.items():
+        gain, told = Estimate(math.nan, math.nan), {}
+        if both is not None:
+            constant, growing = (Estimate.of(f.near_mode) for f in both)
+            gain = _size(constant).minus(_size(growing))
+            told = {"constant D": constant.told(), "growing D": growing.told()}
+        answer = Answer(what, beyond_chance(*gain), where)
+        answers.append(answer)
+        figures[answer.words] = {**told, "holds": answer.outcome}
+        gains |= {answer.words: gain} if told else {}
     explanation = f"{counted(answers)}."
     if gains:
         low, high = (pick(gains, key=lambda words: gains[words].value) for pick in (min, max))
         explanation += (
             f" The bias is smaller with the growing D by {gains[low]} ({low}) to {gains[high]} ({high}) sds."
         )  # fmt: skip
-    return Claim(
+    return judged(
         "adaptive-diffusion-accurate-near-mode",
         "A diffusion D that is smaller where the density is high is more accurate near the modes.",
         SOURCE,
-        verdict(answers),
+        answers,
         explanation,
         figures,
-        ratios.conditions([(*_parted(a.words), a.outcome) for a in answers]),
-        picture="accuracy",
         rule="At the same step size and mean of D, the bias of the mean of U in the more probable half is smaller with "
         f"a growing D than with a constant one by more than {SURE:g} standard errors.",
+        picture="accuracy",
     )
 
 
-def _parted(words: str) -> tuple[str, str]:
-    what, _, where = words.partition(", ")
-    return what, where
+def _size(bias: Estimate) -> Estimate:
+    return Estimate(abs(bias.value), bias.error)

@@ -31,12 +31,28 @@ class Truth(NamedTuple):
     curl_size: float
 
 
+def draw(heights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One exact draw for each height of the barrier, as a quantile of its law."""
+    levels, draws = rng.uniform(size=len(heights)), np.empty(len(heights))
+    for height in np.unique(heights):
+        t, weight = _law(float(height))
+        here = heights == height
+        draws[here] = np.interp(levels[here], np.cumsum(weight) - weight / 2, t)
+    return draws
+
+
+@lru_cache
+def _law(height: float) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and the mass around each."""
+    t = np.linspace(-4, 4, 400_001)
+    weight = np.exp(-(potential(t, height) + height))
+    return t, weight / weight.sum()
+
+
 @lru_cache
 def truth(height: float) -> Truth:
-    t = np.linspace(-4, 4, 400_001)
+    t, weight = _law(height)
     u = potential(t, height)
-    weight = np.exp(-(u + height))
-    weight /= weight.sum()
     values = np.stack([t**2, u, np.abs(t) < EDGE])
     mean = values @ weight
     order = np.argsort(u)

@@ -1,9 +1,12 @@
 """Escape and crossing times against the size of D and Q, with their tables."""
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ergodica.paper.best_step import Found
 from ergodica.paper.d_and_q.chains import Choice
+from ergodica.paper.d_and_q.claims import Pairs
 from ergodica.paper.d_and_q.trials import SEEDS, Figures
 from ergodica.paper.result import Claim, Picture, Table
 from ergodica.paper.style import COLOURS, MARKERS, new_figure
@@ -24,20 +27,27 @@ NO_CURL = {
 }
 
 
+_READING = (
+    f"No point: no step of the grid is within the bound on the bias. Bars: one standard error over {SEEDS} seeds."
+)
+
+
 def times(best: Best, heights: Sequence[float], figure_name: str, ylabel: str, caption: str) -> Picture:
     """One figure of `Figures` against the size of D, a panel for each height of the barrier."""
     figure, axes = new_figure(1, len(heights), size=(7.5, 4.4), squeeze=False)
     for axis, height in zip(axes[0], heights, strict=True):
         for grows, (label, colour, dash) in NO_CURL.items():
             for f in (f for c, f in best.items() if f and c[:3] == (height, 1.0, grows) and not c.has_momentum):
-                mean, error = Estimate.of(getattr(f, figure_name))
+                mean, error = getattr(f, figure_name).value
+                if not math.isfinite(mean):
+                    continue
                 axis.axhline(mean, color=colour, linestyle=dash, linewidth=1.5, label=label)
                 axis.axhspan(mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
         for kind, (label, colour, marker) in KINDS.items():
             line = {c.size: f for c, f in best.items() if f and c == Choice(height, c.size, *kind)}
-            values = [Estimate.of(getattr(f, figure_name)) for f in line.values()]
+            values = {size: getattr(f, figure_name).value for size, f in line.items()}
             axis.errorbar(
-                list(line), [x.value for x in values], [x.error for x in values],
+                *_drawn(values),
                 color=colour, marker=marker, markersize=5, linewidth=1.2, capsize=2, label=label,
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="mean of D over mean of Q")
@@ -46,7 +56,13 @@ def times(best: Best, heights: Sequence[float], figure_name: str, ylabel: str, c
         axis.set_title(f"barrier {height:g}", fontsize=10)
     axes[0][0].set_ylabel(ylabel)
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
-    return Picture(figure_name, f"{caption} Bars: one standard error over {SEEDS} seeds.", figure, "choices")
+    return Picture(figure_name, f"{caption} {_READING}", figure, "choices")
+
+
+def _drawn(values: Mapping[float, Estimate]) -> tuple[list[float], list[float], list[float]]:
+    """Places, values, errors; a time that is infinite, as none was met, can't be drawn and stands in the table."""
+    finite = {place: x for place, x in values.items() if math.isfinite(x.value)}
+    return list(finite), [x.value for x in finite.values()], [x.error for x in finite.values()]
 
 
 def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], tuple[str, str]]) -> Picture:
@@ -59,10 +75,9 @@ def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], 
     for axis, height in zip(axes[0], heights, strict=True):
         for never in (c for c in choices if c.height == height):
             drawn = {e: f for e in (*intervals, 0) if (f := best.get(never._replace(every=e)))}
-            escapes = [Estimate.of(f.escape) for f in drawn.values()]
             _, colour, marker = KINDS[never.diffusion_grows, never.curl_grows]
             axis.errorbar(
-                [e or never_at for e in drawn], [x.value for x in escapes], [x.error for x in escapes],
+                *_drawn({e or never_at: f.escape.value for e, f in drawn.items()}),
                 color=colour, marker=marker, markersize=5, linewidth=1.2, linestyle=styles[never.size], capsize=2,
                 label=words(never)[0],
             )  # fmt: skip
@@ -74,7 +89,7 @@ def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], 
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     caption = (
         "Gradient evaluations from well to well when the momentum is drawn anew every so many steps, for three sizes "
-        f"of D, Q of mean 1, each at its best step size. Bars: one standard error over {SEEDS} seeds."
+        f"of D, Q of mean 1, both constant or growing with U, each at its best step size. {_READING}"
     )
     return Picture("resampling", caption, figure, "choices")
 
@@ -89,7 +104,16 @@ def ratios(claims: Sequence[Claim]) -> tuple[Picture, Table]:
     figure, ((axis,),) = new_figure(squeeze=False, size=(7.5, 1.2 + 0.21 * (len(rows) + 1.5 * len(claims))))
     place, ticks = 0.0, {}
     for claim in claims:
-        axis.text(0.0, place, claim.name, transform=axis.get_yaxis_transform(), fontsize=9, weight="bold", va="center")
+        axis.annotate(
+            re.sub(r" \([^)]*\)\.$|\.$", "", claim.statement),
+            (0.01, place),
+            xycoords=("figure fraction", "data"),
+            fontsize=8.5,
+            weight="bold",
+            va="center",
+            annotation_clip=False,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
         place += 1
         for words, x in claim.figures.items():
             ticks[place] = words
@@ -118,13 +142,13 @@ def ratios(claims: Sequence[Claim]) -> tuple[Picture, Table]:
     return Picture("ratios", caption, figure, "ratios"), Table("ratios", "Every ratio of the claims.", columns, rows)
 
 
-def accuracy(pairs: Mapping[str, tuple[Figures, Figures]]) -> tuple[Picture, Table]:
+def accuracy(pairs: Pairs) -> tuple[Picture, Table]:
     """Bias near the modes with a constant and a growing D."""
     figure, ((axis,),) = new_figure(squeeze=False, size=(7.0, 3.4))
-    rows = []
-    for place, (words, both) in enumerate(pairs.items()):
+    rows, known = [], {", ".join(words): both for words, both in pairs.items() if both is not None}
+    for place, (words, both) in enumerate(known.items()):
         for k, (f, label) in enumerate(zip(both, ("D constant", "D grows with U"), strict=True)):
-            colour, marker = (COLOURS["sgld"], "o") if k == 0 else (COLOURS["sgrld"], "^")
+            colour, marker = ("#555555", "o") if k == 0 else ("#000000", "^")
             mean, error = Estimate.of(f.near_mode)
             axis.errorbar(
                 mean, place + 0.2 * (k - 0.5), xerr=error, color=colour, marker=marker, capsize=2,
@@ -132,7 +156,7 @@ def accuracy(pairs: Mapping[str, tuple[Figures, Figures]]) -> tuple[Picture, Tab
             )  # fmt: skip
             rows.append([words, label, f.step_size, mean, error, f.bias, f.bias_error])
     axis.axvline(0, color=COLOURS["target"], linewidth=1)
-    axis.set_yticks(range(len(pairs)), list(pairs))
+    axis.set_yticks(range(len(known)), list(known))
     axis.invert_yaxis()
     axis.set_xlabel("bias of the mean of U in the more probable half, sds")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -153,9 +177,8 @@ def table(found: Mapping[Choice, Found[Figures]]) -> Table:
             rows.append([*row, *[None] * 8])
             continue
         step = [best.step_size, best.step_size * f.step_error]
-        rows.append(
-            [*row, *step, *Estimate.of(best.escape), *Estimate.of(best.crossing), best.bias, best.bias_error]
-        )  # fmt: skip
+        times = [x for time in (best.escape, best.crossing) for x in time.value.told().values()]
+        rows.append([*row, *step, *times, best.bias, best.bias_error])
     columns = [
         "barrier", "mean of D", "D grows", "has Q", "Q grows", "resampled every", "chains lost in the search",
         "step size", "error of the step", "escape time", "escape error", "crossing time", "crossing error", "bias",

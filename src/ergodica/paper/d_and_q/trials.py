@@ -1,5 +1,6 @@
 """For every choice of D and Q its fastest step within the bound on the bias, then all figures from fresh chains."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,32 @@ CHAINS = 8  # of a seed
 Count = Callable[..., Counts]
 
 
+class Time(NamedTuple):
+    """Gradient evaluations spent, and how often they met what is waited for, both by seed.
+
+    The time for one is that of all seeds together, and errors are those of the rate. A mean of the times of the seeds
+    would be too long where there are few events: E[1 / n] > 1 / E[n].
+    """
+
+    spent: np.ndarray
+    events: np.ndarray
+
+    @property
+    def logarithm(self) -> Estimate:
+        """Of the time; infinite without any event, and then nothing is known of its error."""
+        if not self.events.any():
+            return Estimate(math.inf, math.inf)
+        # d log(a / b) = da / a - db / b
+        each = self.spent / self.spent.mean() - self.events / self.events.mean()
+        return Estimate(math.log(self.spent.sum() / self.events.sum()), Estimate.of(each).error)
+
+    @property
+    def value(self) -> Estimate:
+        logarithm = self.logarithm
+        time = math.exp(logarithm.value)
+        return Estimate(time, time * logarithm.error)
+
+
 class Figures(NamedTuple):
     """What chains of one choice gave at one step size. Arrays have the seed as their axis."""
 
@@ -24,9 +51,9 @@ class Figures(NamedTuple):
     bias: float
     """The largest of t squared, U and the mass between the inflection points, in sds."""
     bias_error: float
-    escape: np.ndarray
+    escape: Time
     """Gradient evaluations from the bottom of one well to that of the other."""
-    crossing: np.ndarray
+    crossing: Time
     """Gradient evaluations spent between the inflection points by a crossing."""
     near_mode: np.ndarray
     """Bias of the mean of U in the more probable half, in its sds there."""
@@ -35,13 +62,13 @@ class Figures(NamedTuple):
 
     @property
     def time(self) -> float:
-        """The mean escape, by which steps are chosen."""
-        return 1 / float(np.mean(1 / self.escape))  # seeds are equally long: passages add up
+        """The escape time, by which steps are chosen."""
+        return self.escape.value.value
 
     @property
     def time_error(self) -> float:
-        error = self.time**2 * Estimate.of(1 / self.escape).error
-        return error or self.time  # no passage of any seed: nothing is known
+        time, error = self.escape.value
+        return error or time  # as many in every seed, which tells nothing of the error
 
 
 def unit(choice: Choice) -> float:
@@ -67,8 +94,8 @@ def figures(choice: Choice, step_size: float, counts: Counts, seeds: int) -> Fig
             step_size,
             float(bias[worst]),
             float(error[worst]),
-            by_seed(counts.steps) / np.maximum(by_seed(counts.passages), 0.5),  # none yet: about twice as long
-            by_seed(counts.crossings[1]) / np.maximum(by_seed(counts.crossings[0]), 1),
+            Time(by_seed(counts.steps), by_seed(counts.passages)),
+            Time(by_seed(counts.crossings[1]), by_seed(counts.crossings[0])),
             (near - truth.near_mode) / truth.near_mode_sd,
             int(np.count_nonzero(counts.lost)),
             len(counts.lost),

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 import ergodica as eg
 from ergodica.compiling import quick_jit
 from ergodica.paper.printed import Sde, equations
-from ergodica.paper.theorem_2.processes import Bowl, Constant, Linear
+from ergodica.paper.processes import Bowl, Constant, Linear
 
 # where U = theta^4 - 2 theta^2 is -1/2, and the law of the naive sampler with C = 1/2 has poles
 CUSPS = tuple(sign * np.sqrt(1 + root) for sign in (-1, 1) for root in (-np.sqrt(0.5), np.sqrt(0.5)))

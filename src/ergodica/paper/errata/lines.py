@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ergodica.paper.errata.claims import OLDER, WORDS
+from ergodica.paper.errata.sampler_claims import OLDER, WORDS
 from ergodica.paper.printed import SLIPS
 from ergodica.paper.result import Claim, Table
 

@@ -121,13 +121,17 @@ def certified(sde: Sde, seed: int = 0) -> SdeCertificate:
     return eg.certify_sde(sde.drift, sde.diffusion, sde.hamiltonian, dim=sde.dim, seed=seed)
 
 
-def said(report: SdeCertificate) -> str:
-    """The repair that the certificate names, in its words, and the law that it finds."""
-    repairs, other = report.repairs, report.other_law
-    words = repairs[0].words if repairs else "no simple repair"
+def repairs_of(report: SdeCertificate) -> str:
+    """What the certificate names, in its words; nothing where it knows none."""
+    repairs = report.repairs
     rest = [repair.words for repair in repairs[1:] if not repair.kind.startswith(repairs[0].kind)]
-    if rest:
-        words += f" (here the same as: {'; '.join(rest)})"
+    same = f" (here the same as: {'; '.join(rest)})" if rest else ""
+    return f"{repairs[0].words}{same}" if repairs else ""
+
+
+def said(report: SdeCertificate) -> str:
+    """The repairs that the certificate names, and the law that it finds."""
+    words, other = repairs_of(report) or "no simple repair", report.other_law
     law = "no other law found" if other is None else f"leaves `{other.words.split(', ')[0]}` invariant instead"
     return f"{words}; {law}"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ergodica.lda.samplers import SAMPLERS
-from ergodica.paper.lda_perplexity.claims import claims_of, expanded_mean
+from ergodica.paper.lda_perplexity.claims import claims_of, comparisons_of, expanded_mean
 from ergodica.paper.lda_perplexity.plan import Runs, make, plan_of
 from ergodica.paper.lda_perplexity.shown import pictures_of, tables_of
 from ergodica.paper.lda_runs import RUNS, SHOWN_PRESETS, Setup, pool_of, seeds_of
@@ -12,16 +12,18 @@ from ergodica.paper.style import LABELS
 
 
 def run(ask: Ask) -> Result:
-    ask.report(0.0, "reading the corpus" if ask.corpus else "making the demo corpus")
-    runs = make(pool_of(ask, plan_of(ask).length.documents), ask)
+    plan = plan_of(ask)
+    runs = make(pool_of(ask, plan.length.documents), ask, plan)
     ask.report(0.99, "drawing")
+    comparisons = comparisons_of(runs)
     return Result(
         text=_text(runs),
-        claims=[expanded_mean(ask.seed), *claims_of(runs)],
+        claims=[expanded_mean(ask.seed), *claims_of(runs, comparisons)],
         pictures=pictures_of(runs),
-        tables=tables_of(runs),
+        tables=tables_of(runs, comparisons),
         settings=_settings(runs),
         non_finite=runs.non_finite(),
+        warnings=runs.pool.notes,
     )
 
 
@@ -33,7 +35,7 @@ def _text(runs: Runs) -> list[str]:
         f"every tenth word of {len(pool.held_out):,} held-out documents, of a single draw of the topics and of "
         "predictions averaged over the looks so far.",
         f"The vocabulary has {len(pool.vocabulary):,} words, and their frequencies alone have perplexity "
-        f"{pool.unigram():,.0f}: figures of other vocabularies cannot be compared with these.",
+        f"{pool.unigram:,.0f}: figures of other vocabularies cannot be compared with these.",
         "The schedule is a (1 + t/b)^-c and the friction of the samplers with momentum is exact; the paper prints both "
         "otherwise (see the item errata).",
     ]
@@ -59,7 +61,8 @@ def _settings(runs: Runs) -> dict[str, Any]:
     length, plan = runs.plan.length, runs.plan
     return {
         **runs.pool.told(), "S of the corpus": runs.pool.size, "topics": length.topics,
-        "documents of a run": length.documents, "looks": length.looks, "seeds": seeds_of(runs.ask.seed, plan.runs),
+        "documents of a run": length.documents, "looks": length.looks,
+        "seeds of the runs": list(map(str, seeds_of(runs.ask.seed, plan.runs))),
         "runs for choosing priors and constant steps": plan.choosing, **presets,
     }  # fmt: skip
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from ergodica.lda.corpus import Documents
+from ergodica.lda.expanded_mean import ExpandedMean, phi_of
 from ergodica.lda.samplers import PRESETS
 from ergodica.paper.lda_perplexity.comparison import (
     AS_GOOD,
@@ -14,9 +16,9 @@ from ergodica.paper.lda_perplexity.comparison import (
     RULE,
     Comparison,
     Question,
+    answers,
     judge,
     told,
-    verdict_of,
 )
 from ergodica.paper.lda_perplexity.plan import (
     CONSTANT_METRIC,
@@ -32,40 +34,56 @@ from ergodica.paper.lda_perplexity.plan import (
 from ergodica.paper.lda_runs import SHOWN_PRESETS, Setup
 from ergodica.paper.result import Claim, Kind
 from ergodica.paper.style import LABELS
-from ergodica.paper.verdict import Answer, plus_minus, verdict, yes_if
+from ergodica.paper.verdict import Answer, Estimate, judged, yes_if
 
 MAIN_TEXT = "section 4.2, figure 3 (right)"
 SUPPLEMENT = "supplement, settings of the LDA experiment"
 DRAWS, DRAWN_WORDS, DRAWN_ALPHA, REJECTED = 20_000, 20, 0.1, 1e-3  # for the law of the expanded mean
+ROUNDING = 1e-5  # of float32
 
 
-def claims_of(runs: Runs) -> list[Claim]:
+Comparisons = dict[str, list[Comparison]]  # by claim
+
+
+def claims_of(runs: Runs, comparisons: Comparisons) -> list[Claim]:
     """All but that of the expanded mean, which needs no corpus."""
-    return [_riemannian(runs), _momentum(runs), _schedule(runs), _priors(runs), _resampling(runs)]
+    return [make(runs, comparisons) for make in (_riemannian, _momentum, _schedule, _priors, _resampling)]
 
 
 def expanded_mean(seed: int) -> Claim:
-    """theta_kw / theta_k. with theta_kw ~ Gamma(alpha, 1) has the law Dir(alpha): an entry of it is a Beta variable."""
-    theta = np.random.default_rng((seed, 6)).gamma(DRAWN_ALPHA, size=(DRAWS, DRAWN_WORDS))
-    first = theta[:, 0] / theta.sum(axis=1)
-    law = stats.beta(DRAWN_ALPHA, DRAWN_ALPHA * (DRAWN_WORDS - 1))
+    """With theta_kw ~ Gamma(alpha, 1) the library's topic has the law Dir(alpha), and its gradient is of that prior."""
+    theta = np.random.default_rng((seed, 6)).gamma(DRAWN_ALPHA, size=(DRAWN_WORDS, DRAWS)).astype(np.float32)
+    first = phi_of(theta)[0]
+    law = stats.beta(DRAWN_ALPHA, DRAWN_ALPHA * (DRAWN_WORDS - 1))  # of an entry of a Dirichlet variable
     distance, p_value = stats.kstest(first, law.cdf)
-    error = law.std() / math.sqrt(DRAWS)
-    return Claim(
-        "expanded-mean",
-        "In the expanded mean a topic has the Dirichlet prior of the original model.",
-        "figure 3 (upper left)",
-        verdict([Answer("the first entry of a topic", yes_if(bool(p_value > REJECTED)))]),
-        f"Of {DRAWS:,} draws of theta_k with {DRAWN_WORDS} words and alpha = {DRAWN_ALPHA:g} the first entry of beta_k "
-        f"has the mean {plus_minus(float(first.mean()), float(error))} (Dirichlet: {law.mean():.4g}) and its law the "
-        f"Kolmogorov-Smirnov distance {distance:.2g}, p = {p_value:.2g}.",
+    mean, off = Estimate(float(first.mean()), float(law.std() / math.sqrt(DRAWS))), _off_the_prior(seed)
+    answers = [
+        Answer("the law of a topic", yes_if(bool(p_value > REJECTED))),
+        Answer("the gradient of the prior", yes_if(off < ROUNDING)),
+    ]
+    return judged(
+        "expanded-mean", "In the expanded mean a topic has the Dirichlet prior of the original model.",
+        "figure 3 (upper left)", answers,
+        f"Of {DRAWS:,} topics of {DRAWN_WORDS} words with alpha = {DRAWN_ALPHA:g} the first entry has the mean {mean} "
+        f"(Dirichlet: {law.mean():.4g}) and its law the Kolmogorov-Smirnov distance {distance:.2g}, p = {p_value:.2g}. "
+        f"The library's gradient is off that of the prior by {off:.1e} of its size.",
         {
-            "mean": float(first.mean()), "standard error": float(error), "mean of the Dirichlet law": float(law.mean()),
-            "Kolmogorov-Smirnov distance": float(distance), "p-value": float(p_value),
+            "mean": mean.told(), "mean of the Dirichlet law": float(law.mean()),
+            "Kolmogorov-Smirnov distance": float(distance), "p-value": float(p_value), "gradient off by": off,
         },
-        rule=f"A Kolmogorov-Smirnov test of {DRAWS:,} draws against the Beta law of an entry of Dir(alpha) has p > "
-        f"{REJECTED:g}, where a distance of {_seen():.2g} would be seen.",
+        rule=f"A Kolmogorov-Smirnov test of {DRAWS:,} of the library's topics against the Beta law of an entry of "
+        f"Dir(alpha) has p > {REJECTED:g}, where a distance of {_seen():.2g} would be seen; and without documents the "
+        f"library's gradient is that of the prior Gamma(alpha, 1) to {ROUNDING:g} of its size.",
     )  # fmt: skip
+
+
+def _off_the_prior(seed: int) -> float:
+    """The library's dU/dtheta, with documents that count for nothing, against -d/dtheta log Gamma(alpha, 1)."""
+    model = ExpandedMean(DRAWN_WORDS, 4, 1e-30, DRAWN_ALPHA, 0.1, sweeps=2, burn_in=1)
+    theta = model.init(seed)
+    got = model.gradient(theta, Documents.of([[0, 1]]), visit=0, seed=0).astype(float)
+    right = 1 - (DRAWN_ALPHA - 1) / theta.astype(float)
+    return float(np.abs(got / right - 1).max())
 
 
 def _seen() -> float:
@@ -73,7 +91,7 @@ def _seen() -> float:
     return float(stats.kstwo.isf(REJECTED, DRAWS))
 
 
-def comparisons_of(runs: Runs) -> dict[str, list[Comparison]]:
+def comparisons_of(runs: Runs) -> Comparisons:
     """By claim."""
     metric_pairs = [(r, c) for r in RIEMANNIAN for c in CONSTANT_METRIC]
     momentum_pairs = [(after, before) for before, after in WITH_MOMENTUM.items()]
@@ -131,34 +149,41 @@ def _with_resampling(runs: Runs) -> list[Question]:
     ]  # fmt: skip
 
 
-def _riemannian(runs: Runs) -> Claim:
+def _riemannian(runs: Runs, comparisons: Comparisons) -> Claim:
     statement = "On LDA the Riemannian samplers reach a lower perplexity than the others."
-    return _decided(runs, "lda-riemannian", statement, MAIN_TEXT, "perplexity", _every(runs))
+    return _decided(runs, comparisons, "lda-riemannian", statement, MAIN_TEXT, "perplexity", _every(runs))
 
 
-def _momentum(runs: Runs) -> Claim:
+def _momentum(runs: Runs, comparisons: Comparisons) -> Claim:
     statement = "Momentum helps: SGHMC is better than SGLD, and SGRHMC better than SGRLD."
-    return _decided(runs, "lda-momentum", statement, MAIN_TEXT, "perplexity", _every(runs))
+    return _decided(runs, comparisons, "lda-momentum", statement, MAIN_TEXT, "perplexity", _every(runs))
 
 
-def _schedule(runs: Runs) -> Claim:
+def _schedule(runs: Runs, comparisons: Comparisons) -> Claim:
     tried = f"constant step of {len(runs.plan.steps)}, or more where the best is at an end,"
     rule = f"{_chosen(runs, tried)} {RULE}"
     statement = "A constant step is worse than the schedule for SGRLD."
-    return _decided(runs, "lda-schedule", statement, SUPPLEMENT, "steps", rule)
+    return _decided(runs, comparisons, "lda-schedule", statement, SUPPLEMENT, "steps", rule)
 
 
-def _priors(runs: Runs) -> Claim:
+def _priors(runs: Runs, comparisons: Comparisons) -> Claim:
     own = PRESETS["paper"]["sgld"]
     statement = f"gamma = {own.gamma:g}, alpha = {own.alpha:g} is best for SGLD and SGHMC."
     rule = f"{_chosen(runs, f'of {len(other_priors(runs.plan, CONSTANT_METRIC[0]))} other priors')} {AS_GOOD}"
-    return _decided(runs, "lda-priors", statement, SUPPLEMENT, "priors", rule)
+    return _decided(runs, comparisons, "lda-priors", statement, SUPPLEMENT, "priors", rule)
 
 
-def _resampling(runs: Runs) -> Claim:
+def _resampling(runs: Runs, comparisons: Comparisons) -> Claim:
     statement = "Resampling the momentum now and then helps (an option in the paper, which claims nothing)."
     return _decided(
-        runs, "lda-resampling", statement, "algorithm 1, an option", "resampling", _every(runs), kind="ours"
+        runs,
+        comparisons,
+        "lda-resampling",
+        statement,
+        "algorithm 1, an option",
+        "resampling",
+        _every(runs),
+        kind="ours",
     )
 
 
@@ -177,12 +202,19 @@ def _runs(count: int) -> str:
 
 
 def _decided(
-    runs: Runs, name: str, statement: str, source: str, picture: str, rule: str, kind: Kind = "paper"
-) -> Claim:  # fmt: skip
-    comparisons = comparisons_of(runs)[name]
-    found, conditions = verdict_of(comparisons, runs.pool.is_demo)
-    return Claim(
-        name, statement, source, found, told(comparisons), _figures(comparisons), conditions, picture, kind, rule
+    runs: Runs,
+    comparisons: Comparisons,
+    name: str,
+    statement: str,
+    source: str,
+    picture: str,
+    rule: str,
+    kind: Kind = "paper",
+) -> Claim:
+    mine = comparisons[name]
+    return judged(
+        name, statement, source, answers(mine), told(mine), _figures(mine),
+        rule=rule, picture=picture, kind=kind, is_demo=runs.pool.is_demo,
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ Holm's method (1979): with the p-values of m comparisons in rising order, the i-
 none may be below the one before it. Those at most 5 % count. Whatever the comparisons have in common, that all of a
 claim together contain a false one then has a chance of at most 5 %.
 
-Where runs left the finite numbers there is no t-test: a method that is ahead in every pair is better, else it is open.
+Where runs left the finite numbers there is no t-test. If all runs of one method did and none of the other, Fisher's
+exact test takes its place, else the sign test of the pairs.
 """
 
 import math
@@ -16,13 +17,11 @@ import numpy as np
 from scipy import stats
 
 from ergodica.paper.lda_runs import Run
-from ergodica.paper.result import Verdict
-from ergodica.paper.verdict import Answer, Outcome, counted, plus_minus, verdict
+from ergodica.paper.verdict import Answer, Estimate, Outcome, counted, plus_minus
 
 METRICS = ("single", "averaged")
 LEAST = 0.01  # of the perplexity: less does not matter
 ERRING = 0.05  # how often a claim's comparisons may contain a false one
-PLACES = 5  # that are named as conditions
 # How a claim is judged, to stand behind a colon.
 _TEST = f"in paired t-tests with Holm's correction, so that a claim's comparisons together err in at most {ERRING:.0%}"
 _LOST = "A run that left the finite numbers has lost against one that has not."
@@ -96,19 +95,22 @@ def judge(questions: Sequence[Question], is_as_good_enough: bool = False) -> lis
             gain = float(np.mean(mine))
         if p <= ERRING and (is_as_good_enough or abs(gain) >= _MARGIN):
             outcome = "yes" if gain + margin > 0 else "no"
-        error = float(np.std(mine, ddof=1) / math.sqrt(len(mine))) if np.all(np.isfinite(mine)) else math.nan
+        error = Estimate.of(mine).error if np.all(np.isfinite(mine)) else math.nan
         found.append(Comparison(question, gain, error, float(p), outcome))
     return found
 
 
 def p_value(gains: np.ndarray) -> float:
-    """Two-sided, that their mean is 0; with runs that left the finite numbers 0 if all have one sign, else 1."""
+    """Two-sided, that their mean is 0; they are infinite for runs that left the finite numbers."""
+    count = len(gains)
     if not np.all(np.isfinite(gains)):
-        return float(not (np.all(gains > 0) or np.all(gains < 0)))
-    error = np.std(gains, ddof=1) / math.sqrt(len(gains))
-    if error == 0:
-        return float(np.mean(gains) == 0)
-    return float(2 * stats.t.sf(abs(np.mean(gains)) / error, len(gains) - 1))
+        if not (np.all(gains > 0) or np.all(gains < 0)):
+            return 1.0
+        return 2 / math.comb(2 * count, count) if np.all(np.isinf(gains)) else 2.0 ** (1 - count)
+    mean = Estimate.of(gains)
+    if mean.error == 0:
+        return float(mean.value == 0)
+    return float(2 * stats.t.sf(abs(mean.value) / mean.error, count - 1))
 
 
 def corrected(p_values: Sequence[float]) -> np.ndarray:
@@ -120,45 +122,19 @@ def corrected(p_values: Sequence[float]) -> np.ndarray:
     return found
 
 
-def verdict_of(comparisons: Sequence[Comparison], is_demo: bool) -> tuple[Verdict, str]:
-    """(verdict, conditions)."""
-    if is_demo:
-        return "illustration, no verdict", ""
-    found = verdict(answers(comparisons))
-    return found, conditions(comparisons) if found == "reproduced under conditions" else ""
-
-
 def answers(comparisons: Sequence[Comparison]) -> list[Answer]:
-    return [Answer(c.words, c.outcome) for c in comparisons]
+    return [Answer(c.question.what, c.outcome, f"{c.question.where}, {c.question.metric}") for c in comparisons]
 
 
 def told(comparisons: Sequence[Comparison]) -> str:
     """How many hold, and the two ends of the figures."""
     worst, best = (pick(comparisons, key=lambda c: np.nan_to_num(c.gain)) for pick in (min, max))
-    return (
-        f"{counted(answers(comparisons))}. The perplexity is lower by {_gain(worst)} ({worst.words}) to {_gain(best)} "
-        f"({best.words})."
-    )
+    ends = " to ".join(f"{_gain(c)} ({c.words})" for c in ((worst,) if worst is best else (worst, best)))
+    return f"{counted(answers(comparisons))}. The perplexity is {ends}."
 
 
 def _gain(comparison: Comparison) -> str:
     if not math.isfinite(comparison.gain):
-        return "no figure, as runs left the finite numbers"
-    return f"{plus_minus(comparison.percent, comparison.percent_error)} %"
-
-
-def conditions(comparisons: Sequence[Comparison]) -> str:
-    """Where it holds, what belongs together in one place."""
-    places = []
-    for what in dict.fromkeys(c.question.what for c in comparisons):
-        every = [c for c in comparisons if c.question.what == what]
-        mine = [c.question for c in every if c.outcome == "yes"]
-        if len(mine) == len(every):
-            places.append(what)
-            continue
-        for where in dict.fromkeys(question.where for question in mine):
-            metrics = [question.metric for question in mine if question.where == where]
-            places.append(f"{what}, {where}" + ("" if len(metrics) == len(METRICS) else f", {metrics[0]}"))
-    more = len(places) - PLACES
-    rest = [f"and {more} more: see the figures"] if more > 0 else []
-    return "; ".join(places[:PLACES] + rest)
+        return "without a figure, as runs left the finite numbers,"
+    way, value = ("lower", comparison.percent) if comparison.percent >= 0 else ("higher", -comparison.percent)
+    return f"{way} by {plus_minus(value, comparison.percent_error)} %"

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from ergodica.lda.samplers import PRESETS, SAMPLERS
 from ergodica.paper.lda_perplexity.comparison import METRICS
-from ergodica.paper.lda_runs import RUNS, SHOWN_PRESETS, Length, Pool, Run, Setup, run, seeds_of
+from ergodica.paper.lda_runs import RUNS, SHOWN_PRESETS, TOPICS, Length, Pool, Run, Setup, run, seeds_of
 from ergodica.paper.result import Ask
+from ergodica.paper.style import LABELS
 
 CONSTANT_METRIC, RIEMANNIAN = ("sgld", "sghmc"), ("sgrld", "sgrhmc")
 WITH_MOMENTUM = {"sgld": "sghmc", "sgrld": "sgrhmc"}
@@ -40,7 +41,7 @@ class Plan:
 
 
 def plan_of(ask: Ask) -> Plan:
-    topics = 50 if ask.corpus else 10
+    topics = TOPICS if ask.corpus else 10
     around = [(gamma, alpha) for gamma in (0.01, 0.1, 1.0) for alpha in (0.001, 0.01, 0.1)]
     if ask.full:
         riemannian = PRESETS["paper"]["sgrld"]
@@ -87,7 +88,7 @@ class Runs:
         return [made[number] for number in numbers]
 
     def _tell(self, setup: Setup, number: int):
-        words = f"{setup.sampler.upper()}, {setup.preset} preset, {named(setup)}, run {number + 1}"
+        words = f"{LABELS[setup.sampler]}, {setup.preset} preset, {named(setup)}, run {number + 1}"
         before = sum(map(len, self.found.values()))
 
         def tell(done: float) -> None:
@@ -98,12 +99,11 @@ class Runs:
     def non_finite(self) -> dict[str, int]:
         """Runs that left the finite numbers, by name."""
         counts = {setup: sum(bool(run.stopped) for run in made.values()) for setup, made in self.found.items()}
-        return {f"{s.sampler.upper()}, {s.preset} preset, {named(s)}": count for s, count in counts.items() if count}
+        return {f"{LABELS[s.sampler]}, {s.preset} preset, {named(s)}": count for s, count in counts.items() if count}
 
 
-def make(pool: Pool, ask: Ask) -> Runs:
+def make(pool: Pool, ask: Ask, plan: Plan) -> Runs:
     """All runs of the item."""
-    plan = plan_of(ask)
     judged = [Setup(s, preset) for preset in SHOWN_PRESETS for s in SAMPLERS]
     judged += [
         s for preset in plan.presets for sampler in WITH_MOMENTUM.values() for s in resampled(plan, sampler, preset)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ergodica.lda.samplers import SAMPLERS
-from ergodica.paper.lda_perplexity.claims import comparisons_of
+from ergodica.paper.lda_perplexity.claims import Comparisons
 from ergodica.paper.lda_perplexity.comparison import METRICS
 from ergodica.paper.lda_perplexity.plan import (
     CONSTANT_METRIC,
@@ -29,13 +29,13 @@ CROWDED = 5  # places on an axis, above which their names are turned
 Bars = Sequence[tuple[str, str, str, list[Run]]]  # (panel, place on its axis, sampler, runs)
 
 
-def tables_of(runs: Runs) -> list[Table]:
-    return [_expanded_mean(), _ends(runs), _curves(runs), *_studies(runs), _comparisons(runs)]
+def tables_of(runs: Runs, comparisons: Comparisons) -> list[Table]:
+    return [_expanded_mean(), _ends(runs), _curves(runs), *_studies(runs), _comparisons(comparisons)]
 
 
 def pictures_of(runs: Runs) -> list[Picture]:
     beside, plan = _beside(runs), runs.plan
-    some = f"the first {plan.choosing} runs" if plan.choosing > 1 else "the first run"
+    some = f"mean and range of the first {plan.choosing} runs" if plan.choosing > 1 else "the first run"
     return [
         Picture(
             "perplexity",
@@ -43,12 +43,12 @@ def pictures_of(runs: Runs) -> list[Picture]:
             _drawn_curves(runs), "curves",
         ),
         Picture(
-            "priors", f"SGLD and SGHMC at other priors than the paper's: mean and range of {some}. {beside}",
+            "priors", f"SGLD and SGHMC at other priors than the paper's: {some}. {beside}",
             _drawn_bars(prior_bars(runs), "prior of topics in a document (gamma), of words in a topic (alpha)"),
             "priors",
         ),
         Picture(
-            "steps", f"SGRLD with constant steps and with the schedule: mean and range of {some}. {beside}",
+            "steps", f"SGRLD with constant steps and with the schedule: {some}. {beside}",
             _drawn_bars(step_bars(runs), "step size"), "steps",
         ),
         Picture(
@@ -90,12 +90,12 @@ def resampling_bars(runs: Runs) -> Bars:
 
 def _beside(runs: Runs) -> str:
     corpus, words = "Demo corpus (made up)" if runs.pool.is_demo else "Corpus", len(runs.pool.vocabulary)
-    return f"{corpus}, {words:,} words; their frequencies alone have perplexity {runs.pool.unigram():,.0f}."
+    return f"{corpus}, {words:,} words; their frequencies alone have perplexity {runs.pool.unigram:,.0f}."
 
 
 def _drawn_curves(runs: Runs) -> Any:
     figure, axes = new_figure(2, 2, size=(7.0, 6.4), sharex=True, sharey=True)
-    unigram = runs.pool.unigram()
+    unigram = runs.pool.unigram
     for column, preset in enumerate(SHOWN_PRESETS):
         for row, metric in enumerate(METRICS):
             axis = axes[row, column]
@@ -106,13 +106,13 @@ def _drawn_curves(runs: Runs) -> Any:
             axis.yaxis.set_major_formatter("{x:,.0f}")
             axis.yaxis.set_minor_formatter("{x:,.0f}")
             axis.tick_params(axis="y", which="minor", labelsize=8)
-            axis.annotate(f"{preset} preset", (0.97, 0.95), xycoords="axes fraction", ha="right", va="top")
+        axes[0, column].set_title(f"{preset} preset", fontsize=10)
         axes[1, column].set_xlabel("documents seen")
         axes[1, column].xaxis.set_major_formatter("{x:,.0f}")
     for row, metric in enumerate(METRICS):
         axes[row, 0].set_ylabel(f"perplexity, {METRIC_WORDS[metric]}")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=5)
     return figure
 
 
@@ -145,7 +145,7 @@ def _drawn_bars(bars: Bars, words: str) -> Any:
         axis.set_ylabel(f"perplexity,\n{METRIC_WORDS[metric]}")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if len(labels) > 1:
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return figure
 
 
@@ -183,7 +183,7 @@ def _ends(runs: Runs) -> Table:
             figures = [_mean_and_range(made, metric) for metric in METRICS]
             stopped = sum(bool(run.stopped) for run in made)
             rows.append(
-                [preset, LABELS[sampler], *figures, stopped, len(runs.pool.vocabulary), _rounded(runs.pool.unigram())]
+                [preset, LABELS[sampler], *figures, stopped, len(runs.pool.vocabulary), _rounded(runs.pool.unigram)]
             )
     columns = ["preset", "sampler", "single draw", "averaged", "non-finite runs", "vocabulary", "unigram"]
     caption = f"Perplexity after {runs.plan.length.documents:,} documents: mean (range) of {RUNS} runs."
@@ -196,7 +196,7 @@ def _mean_and_range(runs: Sequence[Run], metric: str) -> str:
 
 
 def _curves(runs: Runs) -> Table:
-    beside = [len(runs.pool.vocabulary), _rounded(runs.pool.unigram())]
+    beside = [len(runs.pool.vocabulary), _rounded(runs.pool.unigram)]
     rows = [
         [preset, sampler, run.seed, row.documents, row.single, row.averaged, *beside]
         for preset in SHOWN_PRESETS for sampler in SAMPLERS
@@ -220,9 +220,9 @@ def _studies(runs: Runs) -> list[Table]:
     return found
 
 
-def _comparisons(runs: Runs) -> Table:
+def _comparisons(comparisons: Comparisons) -> Table:
     rows = []
-    for claim, found in comparisons_of(runs).items():
+    for claim, found in comparisons.items():
         for c in found:
             asked = c.question
             figures = [_rounded(value) for value in (c.percent, c.percent_error, c.p_value)]

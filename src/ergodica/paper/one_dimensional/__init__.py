@@ -10,9 +10,9 @@ import ergodica as eg
 from ergodica.errors import InputError
 from ergodica.paper.one_dimensional.batches import BATCH, ROWS, shifts
 from ergodica.paper.one_dimensional.chains import INTERVAL, NOISE, PRINTED_OFFSET, SCALE, STEPS, Size
+from ergodica.paper.one_dimensional.claims import DENSITIES, all_claims, curve
 from ergodica.paper.one_dimensional.densities import BINS, TWO_PEAKS, Polynomial
-from ergodica.paper.one_dimensional.figures import pictures, tables
-from ergodica.paper.one_dimensional.findings import DENSITIES, claims, curve
+from ergodica.paper.one_dimensional.pictures import all_pictures, all_tables
 from ergodica.paper.one_dimensional.sweep import Curve, measure
 from ergodica.paper.result import Ask, Item, Result
 
@@ -28,9 +28,9 @@ def run(ask: Ask) -> Result:
     ask.report(0.98, "pictures")
     return Result(
         text=_text(curves),
-        claims=claims(curves, found, refusal()),
-        pictures=pictures(curves, found),
-        tables=tables(curves, found),
+        claims=all_claims(curves, found, refusal()),
+        pictures=all_pictures(curves, found),
+        tables=all_tables(curves, found),
         settings=_settings(parts, size),
         non_finite={f"{c.name}, step {p.step_size:g}": p.non_finite for c in curves for p in c.points if p.non_finite},
     )
@@ -92,7 +92,8 @@ ITEM = Item(
     source="figure 2, left; supplement, section F.1",
     run=run,
     code=tuple(
-        f"ergodica/paper/one_dimensional/{name}.py" for name in ("chains", "draws", "divergence", "sweep", "findings")
+        f"ergodica/paper/one_dimensional/{name}.py"
+        for name in ("densities", "chains", "draws", "divergence", "sweep", "batches", "claims")
     ),
     seconds=(25.0, 320.0),
 )

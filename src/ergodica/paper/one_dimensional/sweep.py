@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ergodica.paper.one_dimensional.chains import STEPS, Case, Point, Size, Tally, point, tally
@@ -56,7 +56,7 @@ def measure(ask: Ask, size: Size, parts: int) -> list[Curve]:
     """All cases at all steps, each from `parts` independent lots of chains."""
     asked = cases()
     # a sampler with and without V subtracted sees the same random numbers: their difference is then well known
-    numbers = {c: next(i for i, d in enumerate(asked) if _same_but_noise(c, d)) for c in asked}
+    numbers = {c: asked.index(replace(c, compensated=True)) for c in asked}
     jobs = [(c, i, part) for i in reversed(range(len(STEPS))) for c in asked for part in range(parts)]
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
     try:
@@ -82,12 +82,3 @@ def _wait(ask: Ask, futures: dict[tuple[Case, int, int], Future[Tally]]) -> None
         left = min(pending, key=list(weights).index) if pending else None
         share = 1 - sum(weights[f] for f in pending) / sum(weights.values())
         ask.report(0.9 * share, words[left] if left else "own batches")
-
-
-def _same_but_noise(one: Case, other: Case) -> bool:
-    return (one.peaks, one.sampler, one.printed, one.splitting) == (
-        other.peaks,
-        other.sampler,
-        other.printed,
-        other.splitting,
-    )

@@ -27,6 +27,7 @@ def item_section(folder: Path, record: Record) -> str:
             f"<h2>{marked(record.title)}</h2>",
             f'<p class="facts"><code>{escaped(record.name)}</code> · the paper: {marked(record.source)}</p>',
             *(f"<p>{marked(paragraph)}</p>" for paragraph in record.text),
+            *(f'<div class="non-finite"><b>Mind:</b> {marked(sentence(words))}</div>' for words in record.warnings),
             *_non_finite(record),
             *_claims_and_pictures(folder, record),
             *(_table(tabled) for tabled in record.tables if tabled.table.shown),
@@ -61,7 +62,7 @@ def _claim(record: Record, claim: Claim) -> str:
     return f"""<article class="claim" id="claim-{claim.name}">
 <h3>{badge(claim.verdict)} {marked(claim.statement)}</h3>
 <p>{marked(claim.explanation)}</p>
-{conditions}<p class="facts"><b>Rule:</b> {marked(claim.rule)}</p>
+{conditions}<p class="facts"><b>Reproduced if:</b> {marked(claim.rule)}</p>
 <p class="facts"><a href="#claim-{claim.name}">{escaped(claim.name)}</a>{where}{shown}</p>
 {_details("The figures behind it", claim.figures)}
 </article>"""

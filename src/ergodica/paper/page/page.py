@@ -11,7 +11,7 @@ from ergodica.lda.report.text import duration, escaped
 from ergodica.paper.items import MODULES
 from ergodica.paper.page.item import item_section
 from ergodica.paper.page.words import badge, counted, marked
-from ergodica.paper.record import KINDS, Record, by_kind, counts
+from ergodica.paper.record import Record, by_kind, counts, title
 from ergodica.paper.result import Claim
 
 
@@ -72,12 +72,8 @@ def _counts(records: Sequence[Record]) -> str:
     rows = []
     for kind, claims in by_kind(records).items():
         badges = " ".join(badge(verdict, count) for verdict, count in counts(claims).items())
-        rows.append(f'<div><dt><a href="#kind-{kind}">{_title(kind)}</a></dt><dd>{badges}</dd></div>')
+        rows.append(f'<div><dt><a href="#kind-{kind}">{title(kind)}</a></dt><dd>{badges}</dd></div>')
     return "\n".join(rows)
-
-
-def _title(kind: str) -> str:
-    return KINDS[kind][0].upper() + KINDS[kind][1:]
 
 
 def _facts(records: Sequence[Record]) -> str:
@@ -114,7 +110,7 @@ def _claims_of(kind: str, claims: Sequence[tuple[Record, Claim]]) -> str:
         f'<td><a href="#{record.name}">{escaped(record.name)}</a></td></tr>'
         for record, claim in claims
     )
-    return f"""<h3 class="kind" id="kind-{kind}">{_title(kind)}</h3>
+    return f"""<h3 class="kind" id="kind-{kind}">{title(kind)}</h3>
 <div class="scroll"><table class="claims">
 <thead><tr><th>verdict</th><th>claim</th><th>item</th></tr></thead>
 <tbody>
@@ -125,8 +121,9 @@ def _claims_of(kind: str, claims: Sequence[tuple[Record, Claim]]) -> str:
 def _reading(records: Sequence[Record]) -> str:
     """What a verdict means, and what a quick one does not."""
     words = (
-        "A claim is judged by a rule that stands beside it. Not reproduced: it was not seen, or the contrary was; the "
-        "explanation says which. A formula that is not reproduced is a misprint: the theory holds with the right form."
+        "A claim is judged by a rule that stands beside it. Under conditions: it holds in some of the ways of asking, "
+        "which are named, and not in others. Not reproduced: it was not seen, or the contrary was; the explanation "
+        "says which. A formula that is not reproduced is a misprint: the theory holds with the right form."
     )
     if any(record.circumstances.mode == "quick" for record in records):
         words += " A quick run has few samples, so that a difference may only be too small for it: `--full` decides."

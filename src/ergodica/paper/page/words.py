@@ -16,6 +16,7 @@ SIGNS = {
 }
 
 POWER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?)0*(\d+)(?![\w.]\d)\b")
+COMMON_POWER = re.compile(r"(\([-\d.,]+ ± [\d.,]+\))e([+-]?)0*(\d+)\b")  # (1.2 ± 0.3)e-5
 
 
 def badge(verdict: str, count: int | None = None) -> str:
@@ -30,16 +31,21 @@ def marked(text: str) -> str:
     parts = escaped(text).split("`")
     if len(parts) % 2 == 0:  # one that is not closed is no mark
         parts[-2:] = ["`".join(parts[-2:])]
-    parts[::2] = [POWER.sub(_power, part) for part in parts[::2]]
+    parts[::2] = [COMMON_POWER.sub(_times, POWER.sub(_power, part)) for part in parts[::2]]
     parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
     return "".join(parts)
 
 
 def _power(found: re.Match[str]) -> str:
-    digits, sign, exponent = found.groups()
+    digits, _, exponent = found.groups()
     if float(digits) == 0 or (len(exponent) == 1 and int(exponent) <= 3):  # 4.7e-01 is better as 0.47
         return f"{Decimal(found[0]):f}" if float(digits) else "0"
-    return f'<span class="n">{digits}·10<sup>{"−" * (sign == "-")}{exponent}</sup></span>'
+    return _times(found)
+
+
+def _times(found: re.Match[str]) -> str:
+    number, sign, exponent = found.groups()
+    return f'<span class="n">{number}·10<sup>{"−" * (sign == "-")}{exponent}</sup></span>'
 
 
 def counted(count: int, noun: str) -> str:
@@ -62,7 +68,7 @@ def is_number(value: Any) -> bool:
 
 
 def cell(value: Any) -> str:
-    """A plain value as people read it: four digits, thousands apart, lists in a row."""
+    """A plain value as people read it: three digits, thousands apart, lists in a row."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -71,7 +77,7 @@ def cell(value: Any) -> str:
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, float):
         is_whole = value == round(value) and 1000 <= abs(value) < 1e15
-        return f"{value:,.0f}" if is_whole or 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+        return f"{value:,.0f}" if is_whole or 1e4 <= abs(value) < 1e9 else f"{value:.3g}"
     if isinstance(value, list | tuple):
         return ", ".join(map(cell, value))
     return str(value)

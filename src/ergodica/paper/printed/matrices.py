@@ -7,11 +7,7 @@ are in `equations`. The SGHMC paragraph's D is here the C of Eq. `SGHMC`, not it
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-
-from ergodica.paper.samplers import DAMPING, FRICTION, MATRIX, bent, information
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -83,27 +79,3 @@ def sgrhmc(inverse_metric: Callable[[np.ndarray], np.ndarray], d: int) -> Printe
         return _on_momentum(inverse), _hamiltonian(vectors * np.sqrt(values) @ vectors.T)
 
     return Printed(matrices)
-
-
-# -- those of section 3 on the laws and with the numbers of `samplers` ---------------------------------
-
-
-def _fisher(theta: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True):
-        return np.linalg.inv(np.asarray(information(jnp.asarray(theta))) + DAMPING * np.eye(theta.size))
-
-
-def _grown(theta: np.ndarray) -> np.ndarray:
-    with jax.enable_x64(True):
-        return 1.5 * np.sqrt(float(bent(jnp.asarray(theta))) + 1.5) * np.eye(theta.size)
-
-
-PRINTED = {
-    "hmc": hmc(MATRIX),
-    "sghmc": sghmc(FRICTION, MATRIX),
-    "sgld": sgld(MATRIX),
-    "sgrld": sgrld(np.diag),
-    "sgnht": sgnht(FRICTION),
-    "sgrhmc": sgrhmc(_fisher, 2),
-    "gsgrhmc": sgrhmc(_grown, 2),
-}

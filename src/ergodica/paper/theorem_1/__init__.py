@@ -49,6 +49,7 @@ ITEM = Item(
     run=run,
     code=(
         "ergodica/paper/theorem_1/certificates.py",
+        "ergodica/paper/random_recipes.py",
         "ergodica/paper/theorem_1/naive_sghmc.py",
         "ergodica/paper/theorem_1/admissible.py",
         "ergodica/verify/certificate/recipe.py",

@@ -13,8 +13,9 @@ from ergodica.integrators.compensation import largest_step_dense
 from ergodica.paper import style
 from ergodica.paper.flat import matrices_at
 from ergodica.paper.result import Ask, Claim, Picture, Table
-from ergodica.paper.samplers import LABELS, SAMPLERS, free
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.samplers import SAMPLERS, free
+from ergodica.paper.style import LABELS
+from ergodica.paper.verdict import Answer, judged, yes_if
 
 POINTS = 32
 OUTSIDE = 1e-9  # of B outside the range of D, over B: more is not rounding
@@ -82,29 +83,28 @@ def admissible_claim(found: list[Admissible]) -> Claim:
     answers = [Answer(a.label, yes_if(a.least > 0)) for a in found]
     some, never = [a.least for a in found if a.least > 0], [a.label for a in found if not a.least > 0]
     upto = f"up to step size {min(some):.3g} at least, in {len(some)} of {len(found)} samplers" if some else "in none"
-    return Claim(
+    return judged(
         "noise-psd",
         "With small eps, 2D - eps B is always positive semidefinite.",
         "section 2.3, below Eq. noisygrad",
-        verdict(answers),
+        answers,
         f"With V = 1 it is so {upto}." + (f" No step size will do for {' and '.join(never)}." if never else ""),
         {
             "largest_step": {a.name: a.least for a in found},
             "share_of_B_outside_the_range_of_D": {a.name: a.outside for a in found},
             "no_step": never,
         },
-        _condition(found, answers),
-        "largest-step",
+        picture="largest-step",
+        where=_where(found),
         rule=f"Sampler by sampler: at each of {POINTS} phases there is an eps > 0 up to which 2D - eps B is positive "
         "semidefinite, by the library's own bound.",
     )
 
 
-def _condition(found: list[Admissible], answers: list[Answer]) -> str:
-    """In short, where the ranges of B and D tell all samplers apart; else the samplers."""
-    named = conditions(answers)
+def _where(found: list[Admissible]) -> str | None:
+    """In short, where the ranges of B and D tell all samplers apart; else None, and the samplers are named."""
     is_the_range = all(a.is_within == (a.least > 0) for a in found)
-    return "the range of B lies in that of D" if named and is_the_range else named
+    return "the range of B lies in that of D" if is_the_range else None
 
 
 def admissible_table(found: list[Admissible]) -> Table:

@@ -11,8 +11,9 @@ from ergodica.paper import style
 from ergodica.paper.flat import FLOOR, RESIDUAL
 from ergodica.paper.random_recipes import build_with_normals, draw_numbers, draw_plan
 from ergodica.paper.result import Ask, Claim, Picture, Table
-from ergodica.paper.samplers import LABELS, SAMPLERS, SECTION_3
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.samplers import SAMPLERS, SECTION_3
+from ergodica.paper.style import LABELS
+from ergodica.paper.verdict import Answer, judged, yes_if
 from ergodica.report import Report
 from ergodica.verify.certificate import hypoellipticity
 from ergodica.verify.stationarity import rounding
@@ -76,15 +77,14 @@ def certify_random(ask: Ask) -> list[Certified]:
 def named_claim(found: Sequence[Certified]) -> Claim:
     """Asked of every sampler."""
     answers = [Answer(LABELS[c.name], yes_if(c.is_kept)) for c in found]
-    return Claim(
+    return judged(
         "theorem-1-section-3",
         "The samplers of section 3, cast as recipes, have exp(-H) as a stationary law.",
         "Theorem 1 and section 3",
-        verdict(answers),
+        answers,
         _told(found),
         _figures(found),
-        conditions(answers),
-        "certificates",
+        picture="certificates",
         rule=f"Sampler by sampler: {RULE}.",
     )
 
@@ -92,15 +92,14 @@ def named_claim(found: Sequence[Certified]) -> Claim:
 def random_claim(found: Sequence[Certified]) -> Claim:
     """Asked of all of them at once: the theorem is of any D and Q, so that one that fails is enough."""
     answers = [Answer("random recipes", yes_if(all(c.is_kept for c in found)))]
-    return Claim(
+    return judged(
         "theorem-1-random",
         "Any positive semidefinite D(z) and skew Q(z) give a process with the stationary law exp(-H).",
         "Theorem 1, section 2.1",
-        verdict(answers),
+        answers,
         _told(found),
         _figures(found),
-        conditions(answers),
-        "certificates",
+        picture="certificates",
         rule=f"For every one of the random recipes {RULE}.",
     )
 

@@ -18,7 +18,7 @@ from ergodica.paper import style
 from ergodica.paper.flat import RESIDUAL
 from ergodica.paper.printed import WRONG
 from ergodica.paper.result import Ask, Claim, Picture, Table
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.verdict import Answer, judged, yes_if
 from ergodica.verify.discrete.affine import affine_step, phase_law
 from ergodica.verify.discrete.lyapunov import Doubling, radius
 from ergodica.verify.precision import widened
@@ -96,14 +96,14 @@ def naive_claim(found: list[Moments], seed: int) -> Claim:
     answers = [Answer("naive SGHMC", yes_if(heats and not report.passed))]
     ratios = [m.heating for m in naive]
     shown = next(m for m in naive if (m.step_size, m.noise) == SHOWN)
-    return Claim(
+    return judged(
         "naive-sghmc",
         "Putting a stochastic gradient into HMC (naive SGHMC) does not leave the law invariant: its momentum heats up.",
         "section 3.1, Eq. NaiveSGHMC",
-        verdict(answers),
+        answers,
         f"The variance of the momentum, 1 in the law, grows by {shown.growth:.3g} a unit of time at step size "
         f"{shown.step_size:g} and V = {shown.noise:g}; over {len(naive)} pairs of step size and V by {min(ratios):.4f} "
-        f"to {max(ratios):.4f} of eps V / 2. eg.certify_sde {_judged(report)}.",
+        f"to {max(ratios):.4f} of eps V / 2. eg.certify_sde {_said(report)}.",
         {
             "growth_per_time": shown.growth,
             "step_size": shown.step_size,
@@ -111,14 +111,13 @@ def naive_claim(found: list[Moments], seed: int) -> Claim:
             "growth_over_half_eps_V": [min(ratios), max(ratios)],
             "residual_of_the_sde": report[RESIDUAL].figure,
         },
-        conditions(answers),
-        "momentum",
+        picture="momentum",
         rule="On a standard Gaussian, at every step size and V, the exact moments have no limit and the momentum's "
         f"variance grows by at least {LEAST_GROWTH:g} of eps V / 2 a unit of time; and eg.certify_sde rejects the SDE.",
     )
 
 
-def _judged(report: Any) -> str:
+def _said(report: Any) -> str:
     repair = report.repairs[0].words if report.repairs else "it knows no simple repair"
     return "passes the SDE" if report.passed else f"rejects the SDE: {repair}"
 
@@ -131,11 +130,11 @@ def friction_claim(found: list[Moments]) -> Claim:
     }
     answers = [Answer(words, yes_if(min(orders.values()) >= LEAST_ORDER)) for words, orders in asked.items()]
     ends = {share: [m for m in found if m.share == share and m.step_size == STEP_SIZES[-1]] for share in (0.5, 1.0)}
-    return Claim(
+    return judged(
         "sghmc-friction",
         "Friction that pays for the gradient's noise mends naive SGHMC.",
         "section 3.1, SGHMC (printed: D = eps V)",
-        verdict(answers),
+        answers,
         f"At step size {STEP_SIZES[-1]:g} the variance of the momentum, 1 in the law, is {_variances(ends[0.5])} with "
         f"friction (eps/2) V and {_variances(ends[1.0])} with the printed eps V; over all steps the errors fall like "
         f"the step to the power {_least(error_orders(found, 0.5))} and {_least(error_orders(found, 1.0))}.",
@@ -146,8 +145,7 @@ def friction_claim(found: list[Moments]) -> Claim:
             }
             for (words, orders), share in zip(asked.items(), ends, strict=True)
         },
-        conditions(answers),
-        "momentum",
+        picture="momentum",
         rule="On a standard Gaussian, for every V, the momentum has a variance in the long run, whose error falls like "
         f"the step size to the power {LEAST_ORDER:g} or faster from step {STEP_SIZES[0]:g} to {STEP_SIZES[-1]:g}.",
     )

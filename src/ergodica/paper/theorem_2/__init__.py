@@ -1,7 +1,7 @@
 """Theorem 2: every process with the law exp(-H) is a recipe, and its Q can be computed from its drift."""
 
 from ergodica.paper.result import Ask, Item, Result
-from ergodica.paper.samplers import LABELS
+from ergodica.paper.style import LABELS
 from ergodica.paper.theorem_2 import pictures, random_processes, rebuilt, tables
 
 
@@ -36,8 +36,6 @@ def _text(found: list, others: list) -> tuple[str, ...]:
         "eg.rebuild_curl computes the skew Q of a process from its drift, D and H by the Fourier construction of the "
         f"supplement. For {names} the drift comes from the library's recipe, whose Q it is not told. Random processes "
         f"are made without a recipe: {made}.",
-        "The theorem's condition is enough, and not shown to be needed: the process here that fails it has the drift "
-        "c / p with a constant c, and Q_12 = (c_1 z_2 - c_2 z_1) / p satisfies Eq. CorrectDrift all the same.",
     )
 
 
@@ -47,6 +45,7 @@ ITEM = Item(
     source="Theorem 2, section 2.2, supplement",
     run=run,
     code=(
+        "ergodica/paper/processes.py",
         "ergodica/paper/theorem_2/processes.py",
         "ergodica/paper/theorem_2/random_processes.py",
         "ergodica/paper/theorem_2/rebuilt.py",

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodica.paper import style
+from ergodica.paper.processes import Process, of
 from ergodica.paper.result import Picture, Table
-from ergodica.paper.samplers import LABELS
-from ergodica.paper.theorem_2.processes import NOT_INTEGRABLE, Process, named, of
+from ergodica.paper.style import LABELS
+from ergodica.paper.theorem_2.processes import NOT_INTEGRABLE, named
 from ergodica.paper.theorem_2.random_processes import KINDS, Drawn
 from ergodica.paper.theorem_2.rebuilt import PIXELS, Rebuilt
 from ergodica.verify.completeness.rebuild import BULK, TOLERANCE

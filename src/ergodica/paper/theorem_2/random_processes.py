@@ -11,10 +11,10 @@ import numpy as np
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
+from ergodica.paper.processes import Constant, Process, circling, ornstein_uhlenbeck
 from ergodica.paper.result import Ask, Claim
-from ergodica.paper.theorem_2.processes import Constant, Process, ornstein_uhlenbeck, random
 from ergodica.paper.theorem_2.rebuilt import BULK, CLOSE, RESOLUTION, look
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.verdict import Answer, judged, yes_if
 from ergodica.verify.completeness.rebuild import TOLERANCE
 
 POINTS = 1_000  # drawn in the box of the bulk, where drift and Q are compared
@@ -47,7 +47,7 @@ class Stream(eqx.Module):
 
 
 def from_stream(seed: Any) -> tuple[Process, Any]:
-    process, entry = random(seed)
+    process, entry = circling(seed)
     return process, Stream(entry)
 
 
@@ -167,11 +167,11 @@ def random_claim(found: list[Drawn]) -> Claim:
     """Asked of each kind of process."""
     kinds = summaries(found)
     answers = [Answer(s.kind.name, yes_if(s.back == s.made)) for s in kinds]
-    return Claim(
+    return judged(
         "theorem-2-random",
         "Every process with the law exp(-H) and an integrable current is a recipe for some skew Q.",
         "Theorem 2, section 2.2",
-        verdict(answers),
+        answers,
         f"Random processes that come back through the rebuilt Q: {'; '.join(map(str, kinds))}. The law of "
         "Ornstein-Uhlenbeck processes comes from a Lyapunov equation: no Q is put in.",
         {
@@ -182,8 +182,7 @@ def random_claim(found: list[Drawn]) -> Claim:
             }
             for s in kinds
         },
-        conditions(answers),
-        "random",
+        picture="random",
         rule="Kind by kind, every process comes back: eg.rebuild_curl gives a Q, the drift through it is within "
         f"{TOLERANCE:g} of its size, and in two dimensions, where Q is unique, Q within {CLOSE:g} of what it must be.",
     )  # fmt: skip

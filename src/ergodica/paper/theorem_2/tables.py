@@ -3,7 +3,7 @@
 import numpy as np
 
 from ergodica.paper.result import Table
-from ergodica.paper.samplers import LABELS
+from ergodica.paper.style import LABELS
 from ergodica.paper.theorem_2.random_processes import Drawn, summaries
 from ergodica.paper.theorem_2.rebuilt import RESOLUTION, Rebuilt, Refused
 

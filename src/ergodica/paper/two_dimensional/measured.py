@@ -7,15 +7,9 @@ import numpy as np
 
 from ergodica.diagnostics.effective import size_of_mean
 from ergodica.diagnostics.stein import stein_kernel
+from ergodica.paper.best_step import warmup
 from ergodica.paper.two_dimensional import density
-from ergodica.paper.two_dimensional.trials import (
-    CHAINS,
-    WARMUP,
-    Sample,
-    autocorrelation_times,
-    lost_of,
-    worst_bias,
-)
+from ergodica.paper.two_dimensional.trials import CHAINS, Sample, autocorrelation_times, lost_of, worst_bias
 from ergodica.paper.verdict import Estimate
 
 SEEDS = 24
@@ -69,7 +63,8 @@ def measure(sample: Sample, friction: float, step_size: float, calls: int, seeds
         lost += lost_of(draws)
         if number == 0:
             paths, draws = draws[:SEEDS].copy(), draws[SEEDS:]
-        kept = draws[:, draws.shape[1] // WARMUP :].reshape(SEEDS, -1, draws.shape[1] - draws.shape[1] // WARMUP, 2)
+        draws = draws[:, warmup(draws.shape[1]) :]
+        kept = draws.reshape(SEEDS, -1, *draws.shape[1:])
         # seed by seed: all values at once would take half a gigabyte
         means.append(np.stack([density.functions(x).mean(axis=-1) for x in kept], axis=1))  # (function, seed, chain)
     if lost:

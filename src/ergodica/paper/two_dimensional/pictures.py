@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ergodica.paper.best_step import BOUND, is_confirmed
+from ergodica.paper.best_step import BOUND, NoStep, is_confirmed
 from ergodica.paper.result import Picture, Table
 from ergodica.paper.style import COLOURS, LABELS, MARKERS, new_figure
 from ergodica.paper.two_dimensional import density
 from ergodica.paper.two_dimensional.chains import Arm
-from ergodica.paper.two_dimensional.contest import At, Way, is_shown
+from ergodica.paper.two_dimensional.claims import At, Way, is_shown
 from ergodica.paper.two_dimensional.measured import SEEDS, START, Discrepancy, Measured
 from ergodica.paper.two_dimensional.trials import Trial
 from ergodica.paper.verdict import SURE, Estimate
@@ -79,7 +79,7 @@ def steps(trials: Mapping[Arm, Sequence[Trial]]) -> tuple[Picture, Table]:
     caption = (
         "Left: gradient evaluations for one independent draw of the slowest function. Right: how far the samples are "
         f"from the law; a step counts where the largest bias is at most {BOUND:g} sds. Steps at which a chain left the "
-        "finite numbers are not drawn, and stand in the table. Bars: one standard error, between chains."
+        "finite numbers are not drawn, and stand in the CSV. Bars: one standard error, between chains."
     )
     columns = [
         "sampler", "step size", "friction", "bias", "bias error", "time", "time error", "lost", "chains",
@@ -95,7 +95,7 @@ def times(ways: Sequence[Way]) -> tuple[Picture, Table]:
     for place, way in enumerate(ways):
         for k, (sampler, at) in enumerate(way.at.items()):
             rows.append([way.words, LABELS[sampler], *_row(at)])
-            if at is None:
+            if isinstance(at, NoStep):
                 continue
             mean, error = Estimate.of(at.measured.times)
             label = LABELS[sampler] if place == 0 else None
@@ -119,8 +119,8 @@ def times(ways: Sequence[Way]) -> tuple[Picture, Table]:
     return Picture("times", caption, figure, "times"), table
 
 
-def _row(at: At | None) -> list:
-    if at is None:
+def _row(at: At | NoStep) -> list:
+    if isinstance(at, NoStep):
         return [None] * 9
     m = at.measured
     step = [m.step_size, m.step_size * at.step_error, m.friction]
@@ -155,7 +155,7 @@ def stein(discrepancies: Mapping[Arm, Discrepancy]) -> tuple[Picture, Table]:
         "Kernel Stein discrepancy of one path's draws against the gradient evaluations spent: the root of a mean over "
         "pairs of different draws, which is 0 for independent exact draws. Each sampler at its best step size, from "
         f"the same start. Bars: one standard error over {SEEDS} seeds. Values within {SURE:g} standard errors of 0 say "
-        "nothing and are not drawn; they stand in the table."
+        "nothing and are not drawn; they stand in the CSV."
     )
     columns = ["sampler", "gradients", "squared discrepancy", "error", "above that of exact draws"]
     return Picture("stein", caption, figure, "stein"), Table("stein", "Squared Stein discrepancy.", columns, rows)

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergodica.paper.best_step import warmup
 from ergodica.paper.two_dimensional import density
 
 CHAINS = 576  # of one call
 EACH = 48  # chains of a trial
-WARMUP = 10  # a tenth of a chain: it starts from the exact law, and the law of its steps is near
 
 Sample = Callable[..., np.ndarray]
 
@@ -33,7 +33,7 @@ def judge(draws: np.ndarray, step_size: float, friction: float) -> Trial:
     """A trial from the positions (chain, step, 2) of chains that started from the exact law."""
     if lost := lost_of(draws):
         return Trial(step_size, friction, np.nan, np.nan, np.nan, np.nan, lost, len(draws))
-    kept = draws[:, draws.shape[1] // WARMUP :]
+    kept = draws[:, warmup(draws.shape[1]) :]
     means = density.functions(kept).mean(axis=-1)
     bias, error = worst_bias(means)
     time = float(autocorrelation_times(means, kept.shape[1]).max())

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from ergodica.paper.errata.samplers import AGREES, Examined, certified
+from ergodica.paper.errata.samplers import AGREES, Examined, certified, repairs_of
 from ergodica.paper.flat import RESIDUAL
 from ergodica.paper.printed import equations
 from ergodica.paper.result import Claim
-from ergodica.paper.verdict import Answer, conditions, verdict, yes_if
+from ergodica.paper.verdict import Answer, judged, yes_if
 from ergodica.verify.certificate import SdeCertificate
 
 RULE = "eg.certify_sde passes the printed form: its Fokker-Planck residual is at rounding."
@@ -65,11 +65,11 @@ def slip_claims(found: list[Examined]) -> list[Claim]:
 def _slip_claim(e: Examined, words: Words) -> Claim:
     answers = [Answer(e.slip.printed, yes_if(e.printed.passed))]
     said = finding(e.printed).replace(*words.symbol) if words.symbol[0] else finding(e.printed)
-    return Claim(
+    return judged(
         words.claim,
         words.statement,
         words.source,
-        verdict(answers),
+        answers,
         f"{'Accepted' if e.printed.passed else 'Rejected'}, residual {e.printed[RESIDUAL].figure:.2g}: {said}. Right: "
         f"{e.slip.right}, residual {e.right[RESIDUAL].figure:.1e}{library_words(e)}",
         {
@@ -84,11 +84,11 @@ def _slip_claim(e: Examined, words: Words) -> Claim:
 
 
 def finding(report: SdeCertificate) -> str:
-    """The first repair that the certificate names, else the law that it finds."""
+    """The repairs that the certificate names, else the law that it finds."""
     if report.passed:
         return "nothing is wrong"
     if report.repairs:
-        return report.repairs[0].words
+        return repairs_of(report)
     if report.other_law is not None:
         return f"it leaves `{law_of(report)}` invariant instead"
     return "no simple repair and no other law is found"
@@ -114,14 +114,13 @@ def right_claim(found: list[Examined]) -> Claim:
     words = f"Largest residual of a right form: {largest:.1e}; largest distance of a recipe from it: {gap:.1e}."
     words += f" Refused: {'; '.join(refused)}." if refused else ""
     words += f" The library has another form for: {'; '.join(others)}." if others else ""
-    return Claim(
+    return judged(
         "right-forms",
         "The right forms of the printed samplers leave the law invariant, and the library computes them.",
         "Theorem 1; docs/paper/errata.md",
-        verdict(answers),
+        answers,
         words,
         {"largest_residual": largest, "largest_distance": gap, "refused": refused, "other_forms": others},
-        conditions(answers),
         picture="slips",
         kind="ours",
         rule=f"eg.certify_sde passes each right form, and drift, D and grad H of the library's recipe are within "
@@ -142,11 +141,11 @@ def as_printed_claims(found: list[Examined]) -> list[Claim]:
     for e in (e for e in found if e.slip.name in cases):
         slug, what, source = cases[e.slip.name]
         claims.append(
-            Claim(
+            judged(
                 slug,
                 f"{what}, as printed, leaves exp(-H) invariant.",
                 source,
-                verdict([Answer(what, yes_if(e.is_right_accepted))]),
+                [Answer(what, yes_if(e.is_right_accepted))],
                 f"Residual {e.right[RESIDUAL].figure:.1e}{library_words(e)}",
                 {"residual": e.right[RESIDUAL].figure, "library_off": e.gap},
                 picture="slips",
@@ -177,14 +176,13 @@ def older_claim(reports: dict[str, SdeCertificate]) -> Claim:
     for metric, report in reports.items():
         law = law_of(report) or ("exp(-U), with no det(G)" if report.passed else "none")
         told.append(f"{metric}: residual {report[RESIDUAL].figure:.2g}, law {law}")
-    return Claim(
+    return judged(
         "printed-older-gamma",
         "The older Gamma, 2 det(G)^-1/2 d(G^-1 det(G)^1/2), belongs to a density with respect to another measure.",
         "section 3.1, text below Eq. SGRLD",
-        verdict(answers),
+        answers,
         f"By eg.certify_sde, {'; '.join(told)}.",
         {m: {"residual": r[RESIDUAL].figure, "law": law_of(r), "passed": r.passed} for m, r in reports.items()},
-        conditions(answers),
         picture="slips",
         kind="print",
         rule="eg.certify_sde, which looks for laws exp(-U/T) det(G)^p times a Gaussian factor, finds one with p other "
@@ -194,12 +192,12 @@ def older_claim(reports: dict[str, SdeCertificate]) -> Claim:
 
 def without_2_claim(e: Examined) -> Claim:
     """Reproduced if the certificate finds the density with respect to det(G)^1/2."""
-    return Claim(
+    return judged(
         "older-gamma-without-2",
         "Without its 2 the older Gamma leaves exp(-U) det(G)^1/2 invariant, a density with respect to the metric's "
         "volume.",
         "docs/paper/errata.md; on section 3.1",
-        verdict([Answer("dense metric", yes_if(is_volume(e.printed, power=0.5)))]),
+        [Answer("dense metric", yes_if(is_volume(e.printed, power=0.5)))],
         f"For exp(-U) the residual is {e.printed[RESIDUAL].figure:.2g}; the law found is "
         f"{law_of(e.printed) or 'none'}, where D = G^-1.",
         {"residual": e.printed[RESIDUAL].figure, "law": law_of(e.printed)},

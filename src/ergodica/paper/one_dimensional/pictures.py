@@ -8,8 +8,8 @@ import numpy as np
 from ergodica.paper import style
 from ergodica.paper.one_dimensional.batches import BATCH, ROWS, Shift
 from ergodica.paper.one_dimensional.chains import PRINTED_OFFSET
+from ergodica.paper.one_dimensional.claims import DENSITIES, at_zero, curve, naive_limit
 from ergodica.paper.one_dimensional.densities import BINS, TWO_PEAKS, Peaks
-from ergodica.paper.one_dimensional.findings import DENSITIES, at_zero, curve, naive_limit
 from ergodica.paper.one_dimensional.sweep import SAMPLERS, Curve
 from ergodica.paper.result import Picture, Table
 from ergodica.paper.verdict import Estimate
@@ -18,11 +18,11 @@ FLOOR = 1e-5  # below this KL is only marked: an unbiased estimate of 0 is negat
 EDGE = FLOOR / 1.3  # of its axis, with room for the marks
 
 
-def pictures(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Picture]:
+def all_pictures(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Picture]:
     return [_bars(curves), _lines(curves), _densities(curves), _own_batch(shifts)]
 
 
-def tables(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Table]:
+def all_tables(curves: Sequence[Curve], shifts: Sequence[Shift]) -> list[Table]:
     return [_limits(curves), _offsets(curves), _points(curves), _shares(curves), _shift_table(shifts)]
 
 
@@ -47,7 +47,7 @@ def _bars(curves: Sequence[Curve]) -> Picture:
         _panel(axis, peaks, "step size (time)")
         axis.grid(visible=False, axis="x")
     _kl_axis(axes[0])
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     caption = (
         f"KL(samples ‖ target) in nats on {BINS} bins of equal mass, gradient noise of variance 1 subtracted, Euler's "
         "step, after figure 2 (left) of the paper; bars with one standard error. 'limit 0' is the extrapolation to "
@@ -71,11 +71,11 @@ def _lines(curves: Sequence[Curve]) -> Picture:
         axis.set_xticks([], minor=True)
         _panel(axis, peaks, "step size (time)")
     _kl_axis(axes[0])
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False, fontsize=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=9)
     caption = (
-        "The same against the step size. Solid: the gradient's variance subtracted; dashed: not; dotted: SGHMC with "
-        "the library's splitting in place of Euler's step. The thin line is the naive sampler's limit in closed form. "
-        "Bars: one standard error; points are moved a little sideways to show them. "
+        "KL against the step size. Solid: the gradient's variance subtracted; dashed: not; dotted: SGHMC "
+        "with the library's splitting in place of Euler's step. The thin line is the naive sampler's limit in closed "
+        "form. Bars: one standard error; points are moved a little sideways to show them. "
         f"{_READING} Hollow markers: chains were lost."
     )
     return Picture("kl-steps", caption, figure, "kl")
@@ -125,7 +125,7 @@ def _kl_axis(axis) -> None:
 
 def _panel(axis, peaks: Peaks, words: str) -> None:
     axis.set_xlabel(words)
-    axis.text(0.5, 1.01, f"{peaks.name}, U = {peaks.formula}", transform=axis.transAxes, ha="center", va="bottom")
+    axis.set_title(f"{peaks.name}, U = {peaks.formula}", fontsize=10)
 
 
 def _densities(curves: Sequence[Curve]) -> Picture:
@@ -142,9 +142,10 @@ def _densities(curves: Sequence[Curve]) -> Picture:
             middles, heights = _heights(peaks, found.points[-1].divergence.shares)
             axis.plot(middles, heights, color=style.COLOURS[sampler], linewidth=1.1, label=style.LABELS[sampler])
         axis.set_ylim(0, 1.6 * float(peaks.density(at).max()))
-        _panel(axis, peaks, f"t; metric with offset {offset:g}")
+        _panel(axis, peaks, "t")
+        axis.set_title(f"{axis.get_title()}\nmetric with offset {offset:g}", fontsize=10)
     axes[0].set_ylabel("density (1/unit of t)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
     step = curves[0].points[-1].step_size
     caption = (
         f"Densities as in the supplement, from the same {BINS} bins, at step {step:g} with the gradient's variance "
@@ -163,15 +164,16 @@ def _heights(peaks: Peaks, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _own_batch(shifts: Sequence[Shift]) -> Picture:
     figure, axis = style.new_figure(size=(6.0, 3.4))  # one axis, not an array of them
     axis: Any
-    series = (("own", "the gradient's own batch", "X", "#D55E00"), ("crossed", "two halves, crossed", "o", "#0072B2"))
-    for name, label, marker, colour in series:
+    series = (("own", "the gradient's own batch", "X", "--"), ("crossed", "two halves, crossed", "^", "-"))
+    for name, label, marker, dashes in series:
         values: list[Estimate] = [getattr(s, name) for s in shifts]
         axis.errorbar(
             [s.step_size for s in shifts],
             [v.value for v in values],
             [v.error for v in values],
-            color=colour,
+            color=style.COLOURS["sgrld"],
             marker=marker,
+            linestyle=dashes,
             capsize=3,
             label=label,
         )
@@ -181,7 +183,7 @@ def _own_batch(shifts: Sequence[Shift]) -> Picture:
     axis.set_xticks([], minor=True)
     axis.set_xlabel("step size (posterior's forgetting times)")
     axis.set_ylabel("shift of the mean (posterior sd)")
-    axis.legend(frameon=False)
+    axis.legend()
     caption = (
         f"SGRLD with D ~ sqrt(U~), {ROWS} data, batches of {BATCH}: how far the mean of the chains is from the "
         "posterior's, when the metric reads the gradient's own batch and when each half's potential meets the other "

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ergodica.paper import best_step, ratios
+from ergodica.paper.best_step import NoStep
 from ergodica.paper.ratios import Ratio, log_mean, ratio
 from ergodica.paper.result import Claim
 from ergodica.paper.style import LABELS
 from ergodica.paper.two_dimensional.measured import Discrepancy, Measured
-from ergodica.paper.verdict import SURE, Answer, Estimate, Outcome, beyond_chance, counted, verdict
+from ergodica.paper.verdict import SURE, Answer, Estimate, all_of, beyond_chance, counted, judged
 
 TIME, STEIN = "autocorrelation time", "Stein discrepancy"
 RULE = (
@@ -22,17 +23,23 @@ RULE = (
 
 
 class At(NamedTuple):
-    """A sampler at one step: its figures, and the standard error of the logarithm of that step."""
+    """A sampler at one step: its figures, the standard error of the logarithm of that step, how times fall with it."""
 
     measured: Measured
     step_error: float = 0.0
+    slope: float = 1.0
+
+    @property
+    def time_error(self) -> float:
+        """Of the logarithm of a time, from the step."""
+        return self.slope * self.step_error
 
 
 class Way(NamedTuple):
-    """One way of asking: what was done, and each sampler's figures; None where no step is near enough to the law."""
+    """One way of asking: what was done, and each sampler's figures, where it has a step near enough to the law."""
 
     words: str
-    at: Mapping[str, At | None]
+    at: Mapping[str, At | NoStep]
 
 
 class Contest(NamedTuple):
@@ -43,29 +50,28 @@ class Contest(NamedTuple):
     ratios: Mapping[str, Ratio]
 
     @property
-    def outcome(self) -> Outcome:
+    def answer(self) -> Answer:
         """Yes where it beats all rivals, no where one of them beats it."""
-        outcomes = {r.outcome for r in self.ratios.values()}
-        if "no" in outcomes:
-            return "no"
-        return "yes" if outcomes == {"yes"} else "unclear"
-
-    @property
-    def words(self) -> str:
-        return f"{self.figure}, {self.where}"
+        return Answer(self.figure, all_of(r.outcome for r in self.ratios.values()), self.where)
 
 
 def time_ratio(way: Way, rival: str) -> Ratio:
     """The rival's autocorrelation time over gSGRHMC's."""
-    times = {name: None if at is None else log_mean(at.measured.times, at.step_error) for name, at in way.at.items()}
-    return ratio(times[rival], times["gsgrhmc"])
+    theirs, mine = (
+        at if isinstance(at, NoStep) else log_mean(at.measured.times, at.time_error)
+        for at in (way.at[rival], way.at["gsgrhmc"])
+    )  # fmt: skip
+    return ratio(theirs, mine)
 
 
 def stein_ratio(way: Way, paths: Mapping[str, Discrepancy | None], rival: str) -> Ratio:
     """The rival's Stein discrepancy over gSGRHMC's, over the looks at which both say something."""
-    pairs = [(at, path) for name in (rival, "gsgrhmc") if (at := way.at[name]) and (path := paths[name])]
+    pairs = [
+        (at, path) for name in (rival, "gsgrhmc")
+        if not isinstance(at := way.at[name], NoStep) and (path := paths[name])
+    ]  # fmt: skip
     if len(pairs) < 2:
-        return time_ratio(way, rival)  # no ratio there either: who alone has a step wins
+        return time_ratio(way, rival)  # no ratio there either
     (_, theirs), (_, mine) = pairs
     looks = is_shown(theirs) & is_shown(mine)
     if not looks.any():
@@ -75,7 +81,7 @@ def stein_ratio(way: Way, paths: Mapping[str, Discrepancy | None], rival: str) -
 
 def _logarithm(at: At, path: Discrepancy, looks: np.ndarray) -> Estimate:
     """Its square goes with 1 / (number of independent draws), and that number with the step."""
-    square = log_mean(path.squares[:, looks], at.step_error)
+    square = log_mean(path.squares[:, looks], at.time_error)
     return Estimate(square.value / 2, square.error / 2)
 
 
@@ -86,8 +92,7 @@ def _without_ratio(rival: Discrepancy, ours: Discrepancy) -> Ratio:
         return Ratio(nothing)
     sizes = np.abs(rival.squares.mean(axis=0)) + np.abs(ours.squares.mean(axis=0))
     theirs, mine = (Estimate.of((path.squares / sizes)[:, looks].mean(axis=1)) for path in (rival, ours))
-    outcome = beyond_chance(theirs.value - mine.value, math.hypot(theirs.error, mine.error))
-    only = {"yes": "with it", "no": "without it", "unclear": ""}[outcome]
+    only = {"yes": "with it", "no": "without it", "unclear": ""}[beyond_chance(*theirs.minus(mine))]
     return Ratio(nothing, only, "a discrepancy like that of exact draws")
 
 
@@ -97,7 +102,7 @@ def is_shown(path: Discrepancy) -> np.ndarray:
     return path.squares.mean(axis=0) > SURE * error
 
 
-def claims(ways: Sequence[Way], paths: Mapping[str, Mapping[str, Discrepancy | None]]) -> list[Claim]:
+def both_sentences(ways: Sequence[Way], paths: Mapping[str, Mapping[str, Discrepancy | None]]) -> list[Claim]:
     """The paper's two sentences on the figure, each asked in every way.
 
     Args:
@@ -133,17 +138,16 @@ def contests(
 
 def _claim(ways, paths, rivals: tuple[str, str], name: str, statement: str, source: str) -> Claim:
     found = contests(ways, paths, rivals)
-    answers = [Answer(c.words, c.outcome) for c in found]
-    return Claim(
+    answers = [c.answer for c in found]
+    return judged(
         name,
         statement,
         source,
-        verdict(answers),
+        answers,
         explanation=f"{counted(answers)}. Gradient evaluations for a draw, over gSGRHMC's: {_by_integrator(found)}.",
-        figures={c.words: {LABELS[r]: x.figures() for r, x in c.ratios.items()} for c in found},
-        conditions=ratios.conditions([(c.figure, c.where, c.outcome) for c in found]),
-        picture="times",
+        figures={c.answer.words: {LABELS[r]: x.figures() for r, x in c.ratios.items()} for c in found},
         rule=RULE,
+        picture="times",
     )
 
 

@@ -12,7 +12,7 @@ from ergodica.paper.one_dimensional.divergence import difference
 from ergodica.paper.one_dimensional.sweep import SAMPLERS, Curve
 from ergodica.paper.result import Claim
 from ergodica.paper.style import LABELS
-from ergodica.paper.verdict import SURE, Answer, Estimate, Outcome, beyond_chance, conditions, counted, verdict, yes_if
+from ergodica.paper.verdict import SURE, Answer, Estimate, Outcome, all_of, beyond_chance, counted, judged, yes_if
 
 DENSITIES = (ONE_PEAK, TWO_PEAKS)
 RIGHT = ("sgld", "sghmc", "gsgrhmc")
@@ -54,7 +54,7 @@ def naive_limit(peaks: Peaks, offset: float) -> float:
     return float(np.sum(shares * np.log(shares / peaks.masses)))
 
 
-def claims(curves: Sequence[Curve], shifts: Sequence[Shift], refusal: str) -> list[Claim]:
+def all_claims(curves: Sequence[Curve], shifts: Sequence[Shift], refusal: str) -> list[Claim]:
     return [
         _vanishes(curves),
         _right(curves),
@@ -73,12 +73,6 @@ def is_zero(estimate: Estimate, bound: float) -> Outcome:
     return "yes" if estimate.value + SURE * estimate.error < bound else "unclear"
 
 
-def all_of(outcomes: Sequence[Outcome]) -> Outcome:
-    if "no" in outcomes:
-        return "no"
-    return "unclear" if "unclear" in outcomes else "yes"
-
-
 def _vanishes(curves: Sequence[Curve]) -> Claim:
     answers, figures, said = [], {}, []
     for peaks in DENSITIES:
@@ -88,12 +82,11 @@ def _vanishes(curves: Sequence[Curve]) -> Claim:
         answers.append(Answer(peaks.name, all_of([stays[is_zero(naive, bound)], is_zero(right, bound)])))
         figures[peaks.name] = {"naive SGRHMC": naive.told(), "gSGRHMC": right.told()}
         said.append(f"{peaks.name}: naive {naive}, gSGRHMC {right}")
-    return Claim(
+    return judged(
         name="naive-sgrhmc-does-not-converge",
         statement="The naive SGRHMC's KL does not vanish with the step, and gSGRHMC's does.",
         source="section 4.1 and figure 2, left",
-        verdict=verdict(answers),
-        conditions=conditions(answers),
+        answers=answers,
         explanation=f"KL (nats) extrapolated to step 0, {'; '.join(said)}.",
         figures=figures,
         picture="kl-steps",
@@ -109,12 +102,11 @@ def _right(curves: Sequence[Curve]) -> Claim:
     known = {name: x for name, (_, x) in limits.items() if np.isfinite(x.error)}
     farthest = max(known, key=lambda name: abs(known[name].value) / known[name].error, default="")
     said = f"; the one farthest from 0 in standard errors is {farthest}: {known[farthest]} nats" if farthest else ""
-    return Claim(
+    return judged(
         name="recipes-have-the-right-law",
         statement="SGLD, SGHMC and gSGRHMC, which the recipe covers, leave the target invariant.",
         source="Theorem 1, section 4.1 (i)",
-        verdict=verdict(answers),
-        conditions=conditions(answers),
+        answers=answers,
         explanation=f"{_zeros(answers)}{said}.",
         figures={name: x.told() for name, (_, x) in limits.items()},
         picture="kl-bars",
@@ -142,12 +134,11 @@ def _closed_form(curves: Sequence[Curve]) -> Claim:
             "closed form on the bins": exact,
             "closed form without bins": peaks.naive_divergence(peaks.offset),
         }
-    return Claim(
+    return judged(
         name="naive-sgrhmc-samples-another-law",
         statement="The naive SGRHMC samples exp(-U) G^1/2 in place of exp(-U).",
         source="our errata; the paper: 'this system cannot be written within our framework'",
-        verdict=verdict(answers),
-        conditions=conditions(answers),
+        answers=answers,
         explanation=f"KL (nats) at step 0 on {BINS} bins, {'; '.join(said)}.",
         figures=figures,
         picture="kl-steps",
@@ -163,19 +154,18 @@ def _worst(curves: Sequence[Curve]) -> Claim:
     for peaks in DENSITIES:
         at = {s: curve(curves, peaks, s).points for s in SAMPLERS}
         rows = [{s: points[i] for s, points in at.items()} for i in range(len(at["sgld"]))]
-        judged = [row for row in rows if not _lost(row.values())]
-        asked: dict[float, Outcome] = {row["sgld"].step_size: _is_highest(row) for row in judged}
+        kept = [row for row in rows if not _lost(row.values())]
+        asked: dict[float, Outcome] = {row["sgld"].step_size: all_of(_above(row)) for row in kept}
         answers += [Answer(f"{peaks.name} at step {step:g}", outcome) for step, outcome in asked.items()]
         worst[peaks.name] = [step for step, outcome in asked.items() if outcome == "yes"]
-        best[peaks.name] = [row["sgld"].step_size for row in judged if _is_lowest(row)]
+        best[peaks.name] = [row["sgld"].step_size for row in kept if _is_lowest(row)]
         left_out[peaks.name] = [row["sgld"].step_size for row in rows if _lost(row.values())]
-    held = verdict(answers) if answers else "not reproduced"
-    return Claim(
+    return judged(
         name="naive-sgrhmc-is-the-worst",
         statement="Of the four samplers the naive SGRHMC is the farthest from the target.",
         source="figure 2, left (step size not given)",
-        verdict=held,
-        conditions=_places(worst) if held == "reproduced under conditions" else "",
+        answers=answers or [Answer("every step", "unclear")],
+        where=_places(worst),
         explanation=(f"{counted(answers)}. " if answers else "")
         + f"Where its KL is the lowest of all the wrong sampler looks best: {_places(best)}. Left out for lost chains: "
         f"{_places(left_out)}.",
@@ -194,11 +184,7 @@ def _above(row: dict[str, Point]) -> list[Outcome]:
     """Whether the naive sampler's KL is above that of each of the others."""
     naive = row["naive_sgrhmc"].kl
     others = [point.kl for sampler, point in row.items() if sampler != "naive_sgrhmc"]
-    return [beyond_chance(naive.value - x.value, float(np.hypot(naive.error, x.error))) for x in others]
-
-
-def _is_highest(row: dict[str, Point]) -> Outcome:
-    return all_of(_above(row))
+    return [beyond_chance(*naive.minus(x)) for x in others]
 
 
 def _is_lowest(row: dict[str, Point]) -> bool:
@@ -222,12 +208,11 @@ def _subtracted(curves: Sequence[Curve]) -> Claim:
     left_out = sum(x is None for found in gains.values() for x in found.values())
     first = next(iter(gains))
     step, gain = next(((e, x) for e, x in gains[first].items() if x), (0.0, Estimate(float("nan"), float("nan"))))
-    return Claim(
+    return judged(
         name="subtracting-gradient-noise-helps",
         statement="Subtracting the gradient's variance makes finite steps more accurate.",
         source="section 3.1, paragraph on SGLD",
-        verdict=verdict(answers),
-        conditions=conditions(answers),
+        answers=answers,
         explanation=f"{counted(answers)}. KL is lower with V subtracted at {every.count('yes')} of {len(every)} points "
         f"and higher at {every.count('no')} ({left_out} more left out for lost chains): {first} by {gain} nats at step "
         f"{step:g}.",
@@ -260,12 +245,11 @@ def _own_batch(shifts: Sequence[Shift]) -> Claim:
     first, last = shifts[0], shifts[-1]
     stays = yes_if(abs(last.own.value) > AGREES * abs(first.own.value))  # an error of the step would shrink with it
     answers = [Answer(f"step {s.step_size:g}", all_of([_is_biased(s), stays])) for s in shifts]
-    return Claim(
+    return judged(
         name="own-batch-metric-is-biased",
         statement="A metric from the potential of the gradient's own batch biases the sampler, at every step size.",
         source="our errata, on the supplement's G defined through the minibatch potential",
-        verdict=verdict(answers),
-        conditions=conditions(answers),
+        answers=answers,
         explanation=f"SGRLD with D ~ sqrt(U~), {ROWS:,} skewed data, batches of {BATCH}: the mean is off by "
         f"{first.own} posterior sd at step {first.step_size:g} and {last.own} at {last.step_size:g} with one batch for "
         f"both, by {first.crossed} and {last.crossed} with the library's crossed halves.",
@@ -301,12 +285,11 @@ def _printed_offset(curves: Sequence[Curve], refusal: str) -> Claim:
         }
     got, good = (curve(curves, TWO_PEAKS, "gsgrhmc", printed=p).points for p in (True, False))
     got, good = got[len(got) // 2], good[len(good) // 2]
-    return Claim(
+    return judged(
         name="printed-offset-samples",
         statement=f"The constant C = {PRINTED_OFFSET:g} keeps U + C positive in most cases.",
         source="supplement, section F.1 (the paper: D = 1.5, C = 0.5)",
-        verdict=verdict(answers),
-        conditions=conditions(answers),
+        answers=answers,
         explanation=f"U + {PRINTED_OFFSET:g} is negative on {negative[ONE_PEAK]:.0%} of the mass with one peak and "
         f"{negative[TWO_PEAKS]:.0%} with two. There, at step {got.step_size:g}, KL is "
         f"{got.kl} and {got.non_finite:,} chains are lost, against {good.kl} and {good.non_finite:,} with offset "

@@ -134,6 +134,7 @@ def test_words():
         '<span class="n">7.5·10<sup>−6</sup></span> ± <span class="n">4·10<sup>5</sup></span>, <code>1e-3</code>, a1e5'
     )
     assert marked("4.70e-01, 1.01e+03, 0.0e+00, -2e-02") == "0.470, 1010, 0, -0.02"
+    assert marked("below 1e-06") == 'below <span class="n">10<sup>−6</sup></span>'
     assert marked("by (-1.2 ± 0.3)e-05 nats") == 'by <span class="n">(-1.2 ± 0.3)·10<sup>−5</sup></span> nats'
     assert marked("don`t") == "don`t"
     assert first_sentence("One `two`. Three.") == "One two."

@@ -45,7 +45,8 @@ def _power(found: re.Match[str]) -> str:
 
 def _times(found: re.Match[str]) -> str:
     number, sign, exponent = found.groups()
-    return f'<span class="n">{number}·10<sup>{"−" * (sign == "-")}{exponent}</sup></span>'
+    times = "" if number == "1" else f"{number}·"
+    return f'<span class="n">{times}10<sup>{"−" * (sign == "-")}{exponent}</sup></span>'
 
 
 def counted(count: int, noun: str) -> str:

@@ -167,7 +167,7 @@ def table_of(places: dict[str, Place]) -> Table:
         blocks = ["; ".join(f"{k[2:]}: {v}" for k, v in p.blocks.items() if k[0] == which) for which in "DQ"]
         rows.append((LABELS[p.name], p.diffusion, p.curl, *(b or "none" for b in blocks), p.gap, p.name in SECTION_3))
     columns = (
-        "sampler", "D", "Q", "blocks of D", "blocks of Q (row, column)", "largest difference to what is printed",
+        "sampler", "D", "Q", "blocks of D", "blocks of Q (row, column)", "off the print by",
         "in section 3",
     )  # fmt: skip
     caption = f"D and Q of every builder, computed from the recipe at {PHASES} phases; I is the identity."

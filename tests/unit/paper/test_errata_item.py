@@ -8,7 +8,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.paper import errata, store
-from ergodica.paper.errata import formula_claims, formulas, lines, sampler_claims, samplers
+from ergodica.paper.errata import formula_claims, formulas, lines, pictures, sampler_claims, samplers
 from ergodica.paper.items import MODULES
 from ergodica.paper.printed import RIGHT, SLIPS, WRONG, matrices
 from ergodica.paper.printed.potentials import one_peak
@@ -65,7 +65,7 @@ def test_a_slip_is_rejected_and_its_right_form_accepted(found):
     assert "the correction Gamma has the wrong sign" in claim.explanation
     assert "recipe is the same" in claim.explanation
     assert sampler_claims.right_claim(found).verdict == "reproduced"
-    errata.picture_of(found)
+    pictures.slips(found)
 
 
 def test_a_right_form_that_is_refused_changes_the_claims(found):

@@ -2,41 +2,9 @@
 
 from collections.abc import Sequence
 
-from ergodica.paper import style
-from ergodica.paper.errata import formula_claims, lines, sampler_claims, samplers
-from ergodica.paper.flat import FLOOR, RESIDUAL
-from ergodica.paper.result import Ask, Claim, Item, Picture, Result, Verdict
-
-
-def picture_of(found: list[samplers.Examined]) -> Picture:
-    figure, ((axis,),) = style.new_figure(squeeze=False, size=(7.0, 3.8))
-    names = []
-    for place, e in enumerate(reversed(found)):
-        low, high = (max(report[RESIDUAL].figure, FLOOR) for report in (e.right, e.printed))
-        axis.plot([low, high], [place, place], color="#CCCCCC", linewidth=1.5, zorder=1)
-        axis.plot(high, place, "X", color="#D55E00", markersize=9, label="as printed" if not place else "")
-        axis.plot(low, place, "o", color="#009E73", markersize=8, label="right form" if not place else "")
-        if not e.is_library_right:
-            axis.text(low, place + 0.15, "the library differs", fontsize=8, color="#D55E00")
-        names.append(_name(e.slip.where))
-    bound = found[0].right[RESIDUAL].tolerance
-    axis.axvline(bound, color="#000000", linestyle="--", linewidth=1)
-    axis.set(
-        xscale="log",
-        ylim=(-0.6, len(found) - 0.4),
-        xlabel="residual over what cancels in it (no unit)",
-        yticks=range(len(found)),
-        yticklabels=names,
-    )
-    axis.legend(loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
-    caption = f"Printed samplers and their right forms by eg.certify_sde; dashed: the bound of rounding, {bound:.1e}."
-    return Picture("slips", caption, figure, "slips")
-
-
-def _name(where: str) -> str:
-    """On two lines where it is long."""
-    words = where.replace("`", "").replace(", gradient noise N(0, eps^2 V)", "")
-    return words.replace(", ", ",\n", 1) if len(words) > 30 else words
+from ergodica.paper.errata import formula_claims, lines, pictures, sampler_claims, samplers
+from ergodica.paper.errata.formula_claims import CLOSE
+from ergodica.paper.result import Ask, Claim, Item, Result, Verdict
 
 
 def run(ask: Ask) -> Result:
@@ -52,12 +20,15 @@ def run(ask: Ask) -> Result:
     ask.report(0.9, "updates as printed")
     of_updates, updates = formula_claims.update_claim(formula_claims.update_gaps(ask.seed))
     every = (*of_samplers, *of_formulas, of_updates, formula_claims.gradient_claim(ask.seed))
+    (formulas, formula_table), (of_offset, offset_table) = pictures.formulas(every, CLOSE), pictures.offsets()
+    named = {table.name: table for table in tables}
+    of_naive, of_friction = pictures.naive_laws(named["naive-sgrhmc"]), pictures.friction(named["friction"])
     printed = [e for e in found if e.slip.name != sampler_claims.WITHOUT_2]  # which is our own
     return Result(
         (words_of(every, printed),),
         every,
-        (picture_of(printed),),
-        (lines.lines_table(every), samplers.slips_table(printed), *tables, updates),
+        (pictures.slips(printed), of_naive, formulas, of_offset, of_friction),
+        (lines.lines_table(every), samplers.slips_table(printed), *tables, updates, formula_table, offset_table),
         settings={"points per comparison": samplers.POINTS},
     )
 

@@ -70,6 +70,7 @@ def framework(seed: int) -> Made:
         + (f", at a KL divergence from the target of {far}." if far else ".")
         + (f" No law is found for: {without}." if without else ""),
         {row[0]: {"residual": row[1], "other_law": row[2] or None, "kl": row[3]} for row in rows},
+        picture="naive-laws",
         rule="eg.certify_sde finds no law that it leaves invariant, asked once for each metric.",
     )
     columns = ("metric", "residual", "law that it leaves invariant instead", "KL(sampled, target)")
@@ -98,6 +99,7 @@ def closed_form(seed: int) -> Made:
         + "; ".join(f"{max(off[w]):.3g} for {w}, where it is {cases[w].curl[0, 1]:g}" for w in cases)
         + f". With the other sign, and all of it over p, as in eg.rebuild_curl, it is right to {right:.1e}.",
         {"printed_off": {w: dict(zip(("f_1", "f_2"), off[w], strict=True)) for w in cases}, "right_off": right},
+        picture="formulas",
         kind="print",
         rule=f"Both integrals, taken from where the density vanishes, give the known Q_12 to {CLOSE:g} at "
         f"{len(POINTS)} points, for HMC on a Gaussian and for a linear process with D > 0.",
@@ -119,6 +121,7 @@ def remark(seed: int) -> Made:
         [Answer("a = 1", yes_if(minus < CLOSE))],
         f"The transform of the printed g is off by {minus:.3g} of its size, that of its negative by {plus:.1e}.",
         {"printed_off": minus, "right_off": plus},
+        picture="formulas",
         kind="print",
         rule=f"The transform of the printed g, by quadrature, is the one it is said to be to {CLOSE:g} of its size.",
     )
@@ -149,6 +152,7 @@ def offset(seed: int) -> Made:
         + "."
         + "".join(f" {_first_fault(r)}" for r in reports.values() if not r.passed),
         {f"{name}, C = {c:g}, passed": passed for name, c, passed, _ in rows},
+        picture="offsets",
         kind="print",
         rule="eg.certify passes the sampler with C = 0.5, asked once for each density.",
     )
@@ -192,6 +196,7 @@ def friction(seed: int) -> Made:
         f"to {figures['exact_friction_largest_bias']:.1e}.",
         figures | {"explicit_friction_bias": {f"theta = {row[0]:.6g}": row[2] for row in rows}},
         where=where,
+        picture="friction",
         kind="print",
         rule=f"eg.exact_law finds a stationary law of the chain on a Gaussian at {asked}, doubled each time; where it "
         "ends at some, the largest theta with a law, by bisection, is the condition.",
@@ -232,7 +237,8 @@ def schedule(seed: int) -> Made:
         [Answer("Patterson and Teh's a, b, c", yes_if(bool(np.isclose(rows[0][1], a))))],
         f"With a = {a:g} the printed form starts at {rows[0][1]:.3g}, {rows[0][1] / a:,.0f} times a; a (1 + t/b)^-c "
         f"starts at {rows[0][2]:.3g}.",
-        {"first_step_printed": rows[0][1], "first_step_right": rows[0][2]},
+        {"printed_off": abs(rows[0][1] / a - 1), "right_off": abs(rows[0][2] / a - 1)},
+        picture="formulas",
         kind="print",
         rule="At t = 0 the step is a, for the a, b, c of Patterson and Teh's code.",
     )
@@ -252,6 +258,7 @@ def gibbs(seed: int) -> Made:
         f"The printed weights are off by {off:.3f} in total variation; divided by theta_k., the sum over words, by "
         f"{good:.1e}.",
         {"printed_off": off, "right_off": good},
+        picture="formulas",
         kind="print",
         rule=f"The printed weights are those of Bayes' rule, for {len(bayes)} random topics, to {CLOSE:g}.",
     )
@@ -295,7 +302,8 @@ def update_claim(gaps: dict[str, float]) -> tuple[Claim, Table]:
         f"{len(answers) - len(others)} of {len(answers)} drifts are those of the library's recipes; the largest "
         f"distance is {max(gaps.values()):.1e} of their size."
         + (f" Not the same: {', '.join(others)}." if others else ""),
-        gaps,
+        {"printed_off": gaps},
+        picture="formulas",
         kind="print",
         rule=f"They are those of the library's recipe, which item theorem-1 certifies, to {AGREES:g} of their size at "
         f"{PHASES} phases; asked once for each sampler.",
@@ -315,6 +323,7 @@ def gradient_claim(seed: int) -> Claim:
         [Answer("two short documents", yes_if(off < AGREES))],
         f"It is off by {off:.1e} of its size.",
         {"printed_off": off},
+        picture="formulas",
         kind="print",
         rule="On two short documents, where all topics of all tokens can be listed, it is the derivative to "
         f"{AGREES:g} of its size.",

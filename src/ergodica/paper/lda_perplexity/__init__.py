@@ -5,7 +5,7 @@ from typing import Any
 from ergodica.lda.samplers import SAMPLERS
 from ergodica.paper.lda_perplexity.claims import claims_of, comparisons_of, expanded_mean
 from ergodica.paper.lda_perplexity.plan import Runs, make, plan_of
-from ergodica.paper.lda_perplexity.shown import pictures_of, tables_of
+from ergodica.paper.lda_perplexity.shown import dirichlet, pictures_of, tables_of
 from ergodica.paper.lda_runs import RUNS, SHOWN_PRESETS, Setup, pool_of, seeds_of
 from ergodica.paper.result import Ask, Item, Result
 from ergodica.paper.style import LABELS
@@ -16,11 +16,12 @@ def run(ask: Ask) -> Result:
     runs = make(pool_of(ask, plan.length.documents), ask, plan)
     ask.report(0.99, "drawing")
     comparisons = comparisons_of(runs)
+    drawn, drawn_table = dirichlet(ask.seed)
     return Result(
         text=_text(runs),
         claims=[expanded_mean(ask.seed), *claims_of(runs, comparisons)],
-        pictures=pictures_of(runs),
-        tables=tables_of(runs, comparisons),
+        pictures=[drawn, *pictures_of(runs)],
+        tables=[drawn_table, *tables_of(runs, comparisons)],
         settings=_settings(runs),
         non_finite=runs.non_finite(),
         warnings=runs.pool.notes,
@@ -76,6 +77,7 @@ ITEM = Item(
         "ergodica/paper/lda_perplexity/__init__.py",
         "ergodica/paper/lda_perplexity/comparison.py",
         "ergodica/paper/lda_perplexity/claims.py",
+        "ergodica/paper/lda_perplexity/plan.py",
         "ergodica/paper/lda_runs.py",
         "ergodica/lda/samplers.py",
     ),

@@ -52,9 +52,7 @@ def claims_of(runs: Runs, comparisons: Comparisons) -> list[Claim]:
 
 def expanded_mean(seed: int) -> Claim:
     """With theta_kw ~ Gamma(alpha, 1) the library's topic has the law Dir(alpha), and its gradient is of that prior."""
-    theta = np.random.default_rng((seed, 6)).gamma(DRAWN_ALPHA, size=(DRAWN_WORDS, DRAWS)).astype(np.float32)
-    first = phi_of(theta)[0]
-    law = stats.beta(DRAWN_ALPHA, DRAWN_ALPHA * (DRAWN_WORDS - 1))  # of an entry of a Dirichlet variable
+    first, law = first_entries(seed)
     distance, p_value = stats.kstest(first, law.cdf)
     mean, off = Estimate(float(first.mean()), float(law.std() / math.sqrt(DRAWS))), _off_the_prior(seed)
     answers = [
@@ -71,10 +69,17 @@ def expanded_mean(seed: int) -> Claim:
             "mean": mean.told(), "mean of the Dirichlet law": float(law.mean()),
             "Kolmogorov-Smirnov distance": float(distance), "p-value": float(p_value), "gradient off by": off,
         },
+        picture="dirichlet",
         rule=f"A Kolmogorov-Smirnov test of {DRAWS:,} of the library's topics against the Beta law of an entry of "
         f"Dir(alpha) has p > {REJECTED:g}, where a distance of {_seen():.2g} would be seen; and without documents the "
         f"library's gradient is that of the prior Gamma(alpha, 1) to {ROUNDING:g} of its size.",
     )  # fmt: skip
+
+
+def first_entries(seed: int) -> tuple[np.ndarray, Any]:
+    """Of the library's topics, drawn from the prior; and the law of an entry of a Dirichlet variable."""
+    theta = np.random.default_rng((seed, 6)).gamma(DRAWN_ALPHA, size=(DRAWN_WORDS, DRAWS)).astype(np.float32)
+    return phi_of(theta)[0], stats.beta(DRAWN_ALPHA, DRAWN_ALPHA * (DRAWN_WORDS - 1))
 
 
 def _off_the_prior(seed: int) -> float:

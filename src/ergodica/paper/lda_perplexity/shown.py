@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ergodica.lda.samplers import SAMPLERS
-from ergodica.paper.lda_perplexity.claims import Comparisons
+from ergodica.paper.lda_perplexity.claims import Comparisons, first_entries
 from ergodica.paper.lda_perplexity.comparison import METRICS
 from ergodica.paper.lda_perplexity.plan import (
     CONSTANT_METRIC,
@@ -57,6 +57,22 @@ def pictures_of(runs: Runs) -> list[Picture]:
             _drawn_bars(resampling_bars(runs), "steps between two resamplings"), "resampling",
         ),
     ]  # fmt: skip
+
+
+def dirichlet(seed: int) -> tuple[Picture, Table]:
+    """The distribution of an entry of a topic, drawn and in closed form."""
+    first, law = first_entries(seed)
+    at = np.geomspace(1e-6, 1.0, 121)
+    seen, right = np.mean(first[:, None] <= at, axis=0), law.cdf(at)
+    figure, ((axis,),) = new_figure(squeeze=False, size=(6.0, 3.2))
+    axis.plot(at, right, color="#000000", linewidth=3, alpha=0.35, label="Dirichlet")
+    axis.plot(at, seen, color="#000000", linewidth=1, linestyle="--", label="expanded mean")
+    axis.set(xscale="log", xlabel="first entry of a topic", ylabel="distribution function")
+    axis.legend()
+    caption = f"An entry of a topic in the prior: {len(first):,} draws in the expanded mean, and the Dirichlet law."
+    rows = list(zip(at.tolist(), seen.tolist(), right.tolist(), strict=True))
+    table = Table("dirichlet", caption, ("entry", "share of draws up to it", "Dirichlet"), rows)
+    return Picture("dirichlet", caption, figure, "dirichlet"), table
 
 
 def prior_bars(runs: Runs) -> Bars:

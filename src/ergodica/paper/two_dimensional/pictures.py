@@ -135,10 +135,10 @@ def stein(discrepancies: Mapping[Arm, Discrepancy]) -> tuple[Picture, Table]:
         shown = is_shown(path)
         means = path.squares.mean(axis=0)
         errors = path.squares.std(axis=0, ddof=1) / np.sqrt(SEEDS)
-        root = np.sqrt(means[shown])
-        axis.errorbar(
-            path.gradients[shown], root, errors[shown] / (2 * root), **_line(arm), linewidth=1.2, capsize=2
-        )  # fmt: skip
+        root, line = np.sqrt(means[shown]), _line(arm)
+        if not shown.any():
+            line["label"] += " (never above 0)"
+        axis.errorbar(path.gradients[shown], root, errors[shown] / (2 * root), **line, linewidth=1.2, capsize=2)
         columns = (path.gradients, means, errors, shown)
         rows += [
             [arm.label, int(g), float(x), float(e), bool(s)] for g, x, e, s in zip(*columns, strict=True)

@@ -81,6 +81,6 @@ ITEM = Item(
         "ergodica/paper/lda_runs.py",
         "ergodica/lda/samplers.py",
     ),
-    seconds=(30, 780),
+    seconds=(30, 960),
     reads_corpus=True,
 )

@@ -47,7 +47,7 @@ def plan_of(ask: Ask) -> Plan:
         riemannian = PRESETS["paper"]["sgrld"]
         priors = [*around, (riemannian.gamma, riemannian.alpha)]
         length = Length(10_000, topics, looks=10)
-        return Plan(length, priors, (0.001, 0.003, 0.01, 0.03), 3, (5, 20), SHOWN_PRESETS, choosing=2, runs=6)
+        return Plan(length, priors, (0.001, 0.003, 0.01, 0.03), 3, (5, 20), SHOWN_PRESETS, choosing=2, runs=14)
     beside = [(gamma, alpha) for gamma, alpha in around if (gamma == 0.1) != (alpha == 0.01)]
     return Plan(Length(1_200, topics, looks=6), beside, (0.003, 0.01, 0.03), 0, (10,), ("paper",), choosing=1, runs=4)
 

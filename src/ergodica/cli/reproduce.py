@@ -37,7 +37,7 @@ def _with_corpus_repeated(args: list[str]) -> list[str]:
 @click.option(
     "--full/--quick",
     default=False,
-    help="Enough samples for every verdict (about an hour), or a first look (the default).",
+    help="Enough samples for every verdict (half an hour), or a first look (the default).",
 )
 @click.option("--corpus", multiple=True, metavar="PATH...", help="Documents for topic models; else a demo, no verdict.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report"), show_default=True)

@@ -24,7 +24,9 @@ def browse(page: Path, profile: Path, width: int = 1300, *more: str) -> tuple[st
     browser = next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
         missing = "no Chromium on this machine: apt-get install chromium"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
     window = (f"--user-data-dir={profile}", f"--window-size={width},900", *more, page.as_uri())
     found = subprocess.run([browser, *OPTIONS, *window], capture_output=True, text=True, timeout=120, check=True)
     return found.stdout, [line for line in found.stderr.splitlines() if "CONSOLE" in line]

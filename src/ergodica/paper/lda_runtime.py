@@ -40,14 +40,14 @@ WAYS = (ALONE, WITH_READING)
 PARTS = {"gradient": "#555555", "update": "#9a9a9a", "reading": "#d9d9d9"}
 SOURCE = "section 4.2, figure 3 (lower left)"
 LIKENESS = (
-    f"By more than {SURE:g} standard errors over rounds the slowest sampler takes less than {ALIKE:.2f} times as long "
-    f"as the fastest: the paper's own ratio, {PAPER_RATIO:.2f}, times {PAPER_NOISE:.2f}, by which its table has SGLD "
-    "slower than SGRLD, which does all that SGLD does and more. Which is slowest and which fastest is taken from the "
-    "first round, which is not counted."
+    f"Over rounds, by Student's t as surely as {SURE:g} standard errors, the slowest sampler takes less than "
+    f"{ALIKE:.2f} times as long as the fastest: the paper's own ratio, {PAPER_RATIO:.2f}, times {PAPER_NOISE:.2f}, by "
+    "which its table has SGLD slower than SGRLD, which does all that SGLD does and more. Which is slowest and which "
+    "fastest is taken from the first round, which is not counted."
 )
 LARGEST = (
-    f"By more than {SURE:g} standard errors over rounds the gradient takes more time than the update, and than "
-    "reading, with the sampler where it is least so in the first round, which is not counted."
+    f"Over rounds, by Student's t as surely as {SURE:g} standard errors, the gradient takes more time than the update, "
+    "and than reading, with the sampler where it is least so in the first round, which is not counted."
 )
 
 
@@ -153,27 +153,21 @@ class _Clock:
 
     def _streamed(self, name: str, learner: Learner, documents: int) -> np.ndarray:
         """The parts of a round: seconds per hundred documents."""
-        size, read, seen = Setup(name, self.preset).settings().batch_size, [], 0
+        settings, read, seen, begin = Setup(name, self.preset).settings(), [], 0, now()
         with Corpus(
-            self.pool.given, self.pool.vocabulary, batch_size=size, shuffle_buffer=BUFFER, passes=None
+            self.pool.given, self.pool.vocabulary, batch_size=settings.batch_size, shuffle_buffer=BUFFER, passes=None
         ) as corpus:
-            while seen < BUFFER:
-                seen += self._take(name, learner, corpus, seen)[0]
-            begin = now()
-            while sum(len(batch.documents) for batch in read) < documents:
-                count, batch = self._take(name, learner, corpus, seen)
-                read.append(batch)
-                seen += count
+            while seen < BUFFER + documents:
+                if not read:  # the first ones fill the shuffle's buffer
+                    begin = now()
+                batch = Batch(corpus.next(), seen, settings.size or self.pool.size)
+                self._step(name, learner, batch)
+                read += [batch] if seen >= BUFFER else []
+                seen += len(batch.documents)
             whole = now() - begin
         gradient, update = np.sum([self._step(name, learner, batch) for batch in read], axis=0)
         count = sum(len(batch.documents) for batch in read)
         return 100 * np.array([gradient, update, whole - gradient - update]) / count
-
-    def _take(self, name: str, learner: Learner, corpus: Corpus, seen: int) -> tuple[int, Batch]:
-        """Learn from the next documents; how many they are, and the batch."""
-        batch = Batch(corpus.next(), seen, self.pool.size)
-        self._step(name, learner, batch)
-        return len(batch.documents), batch
 
     def _learner(self, name: str) -> Learner:
         learner = begin_training(self.pool, Setup(name, self.preset), self.topics, self.seed).learner

@@ -59,7 +59,7 @@ class Amount(NamedTuple):
     streamed: int
 
 
-QUICK, FULL = Amount(2_000, 6, 200), Amount(10_000, 12, 800)
+QUICK, FULL = Amount(2_000, 6, 200), Amount(20_000, 30, 800)
 
 
 @dataclass(frozen=True)
@@ -308,6 +308,6 @@ ITEM = Item(
     source="figure 3 (lower left)",
     run=run,
     code=("ergodica/paper/lda_runtime.py", "ergodica/paper/lda_runs.py", "ergodica/lda/learner.py"),
-    seconds=(15, 90),
+    seconds=(15, 200),
     reads_corpus=True,
 )

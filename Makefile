@@ -5,15 +5,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install -q --disable-pip-version-check
 ARGS   ?=
+THREADS ?= 1
 
 .DEFAULT_GOAL := help
 # Two pips in one .venv would race under make -j.
 .NOTPARALLEL:
-.PHONY: help install test lint bench calibrate errata run clean
+.PHONY: help install test test-all lint bench calibrate errata run clean
 
 help:
 	@echo "make run      redo the paper, claim by claim, in five minutes: report/index.html"
 	@echo "make test     run the tests            (make test ARGS='-k recipe' for some of them)"
+	@echo "make test-all the tests that take long as well"
 	@echo "make lint     style, types, layers"
 	@echo "make bench    benchmarks against peers, ratios on stdout"
 	@echo "make calibrate  false alarms and power of the audits, measured (half an hour)"
@@ -25,14 +27,18 @@ install: $(VENV)/.package
 
 # Two workers on two cores, one thread each. XLA sizes its thread pool by NPROC: on JAX 0.10.2 a large matrix product used
 # 1.8 cores without it and 1.0 with it, while --xla_cpu_multi_thread_eigen=false left it at 1.9.
-test: export JAX_PLATFORMS := cpu
-test: export NPROC := 1
-test: export OMP_NUM_THREADS := 1
-test: export NUMBA_NUM_THREADS := 1
-test: export OPENBLAS_NUM_THREADS := 1
-test: export MPLBACKEND := Agg
-test: export ERGODICA_COMPILED := $(CURDIR)/$(VENV)/compiled
+test test-all: export JAX_PLATFORMS := cpu
+test test-all: export NPROC := $(THREADS)
+test test-all: export OMP_NUM_THREADS := $(THREADS)
+test test-all: export NUMBA_NUM_THREADS := $(THREADS)
+test test-all: export OPENBLAS_NUM_THREADS := $(THREADS)
+test test-all: export MPLBACKEND := Agg
+test test-all: export ERGODICA_COMPILED := $(CURDIR)/$(VENV)/compiled
 test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' $(ARGS)
+
+# `long` is a marker of tests that take tens of seconds and look at what a short one of their kind has looked at already.
+test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.dev

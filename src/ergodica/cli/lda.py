@@ -147,6 +147,7 @@ def topics_command(run: Path, count: int, as_json: bool) -> None:
 def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
     """Print the topic shares of the documents in FILES, by the topics of RUN."""
     from ergodica.lda import LDA
+    from ergodica.lda.corpus.download import without_password
 
     model = LDA.load(run)
     names = [" ".join(word.word for word in topic.words) for topic in model.topics(NAMED)]
@@ -162,7 +163,7 @@ def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
                 click.echo(f"{number:6d}  " + "   ".join(f"{row[k]:4.0%} topic {k} ({names[k]})" for k in best))
             number += 1
     if number == 0:
-        raise InputError(f"there are no documents in {', '.join(files)}")
+        raise InputError(without_password(f"there are no documents in {', '.join(files)}"))
 
 
 @lda_commands.command(name="perplexity")

@@ -1,8 +1,11 @@
 """An http(s) address read as it downloads; a connection that drops goes on from the byte where it stopped."""
 
+import base64
 import http.client
+import re
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -12,35 +15,46 @@ TIMEOUT = 60.0  # seconds without a byte before a connection counts as dropped
 WAIT = 1.0  # seconds before the second try in a row; doubled for each one after it
 TRIES = 5  # connections in a row that bring nothing
 DROPPED = (http.client.HTTPException, ConnectionError, TimeoutError, urllib.error.URLError, OSError)
+CLOSED = "the connection was closed"
+
+
+def without_password(text: str) -> str:
+    """The text with the user name and password taken out of every address in it: for messages and files."""
+    return re.sub(r"([a-zA-Z]+://)[^/?#\s]*@", r"\1", text)
 
 
 class Download:
     """A file object over an address.
 
     Args:
-        address: http:// or https://.
+        address: http:// or https://; a user name and password in it (`http://user:password@host/`) are sent to that
+            host alone, and never shown.
         start: the first byte wanted.
     """
 
     def __init__(self, address: str, start: int = 0):
-        self.address, self.position, self.total = address, 0, None
+        self._plain, self._credentials = _split(address)
+        self.address, self.position, self.total = without_password(address), 0, None
         self._tag, self._response = None, None
         self._connect(start)
         while self.position < start:  # a server without ranges sends everything: what comes before is passed over
             if not self.read(min(start - self.position, 1 << 20)):
-                raise InputError(f"{address} ends at byte {self.position}: expected to go on from byte {start}")
+                raise InputError(f"{self.address} ends at byte {self.position}: expected to go on from byte {start}")
 
     def read(self, size: int) -> bytes:
         """The next bytes, at most `size`; empty at the end of the file and nowhere else."""
         tries = 0
         while True:
+            data, problem = b"", CLOSED
             try:
-                data = self._response.read(size) if self._response is not None else b""
-                problem = "the connection was closed"
+                if self._response is not None:
+                    data = self._response.read(size)
             except http.client.IncompleteRead as error:
-                data, problem = error.partial, "the connection was closed"
+                data = error.partial
+                self.close()  # read again, a chunked response that broke off looks like one at its end
             except DROPPED as error:
-                data, problem = b"", str(error) or type(error).__name__
+                problem = without_password(str(error)) or type(error).__name__
+                self.close()
             if data or self._is_complete():
                 self.position += len(data)
                 return data
@@ -53,12 +67,16 @@ class Download:
         self._response = None
 
     def _is_complete(self) -> bool:
-        # Without a length nothing tells the end from a break: the decompressor or the parser will.
-        return self._response is not None and (self.total is None or self.position >= self.total)
+        if self.total is not None:
+            return self.position >= self.total
+        # A chunked response has its own end. With neither chunks nor a length nothing tells the end from a break: the
+        # decompressor or the parser will.
+        return self._response is not None
 
     def _again(self, tries: int, problem: str) -> None:
         self.close()
-        at = f"{self.address}: {problem} at byte {self.position:,} of {self.total or 0:,}"
+        of = "" if self.total is None else f" of {self.total:,}"
+        at = f"{self.address}: {problem} at byte {self.position:,}{of}"
         if tries > TRIES:
             raise InputError(f"{at}, {TRIES} tries to go on failed: try again later, or download the file first")
         if tries > 1:
@@ -71,42 +89,114 @@ class Download:
             self._response = None  # counted as one more try
 
     def _connect(self, start: int, dropped: str = "") -> None:
+        try:
+            response = _OPENER.open(self._request(start), timeout=TIMEOUT)
+        except InputError:  # a redirect that is not followed
+            raise
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code >= 500 and dropped:
+                raise ConnectionError(str(error)) from None
+            reason = without_password(" ".join(str(error.reason).split()))
+            raise InputError(f"{self.address}: the server answered {error.code} {reason}") from None
+        except http.client.InvalidURL:
+            raise _not_an_address(self.address) from None
+        except DROPPED as error:
+            if dropped:
+                raise
+            reason = without_password(" ".join(str(getattr(error, "reason", None) or error).split()))
+            raise InputError(f"{self.address} could not be reached: {reason or type(error).__name__}") from None
+        except ValueError:  # letters that no host has, and the like
+            raise _not_an_address(self.address) from None
+        self._accept(response, start, dropped)
+
+    def _request(self, start: int) -> urllib.request.Request:
         headers = {"User-Agent": "ergodica", "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
             if self._tag:
                 headers["If-Range"] = self._tag
-        request = urllib.request.Request(self.address, headers=headers)
-        try:
-            response = urllib.request.urlopen(request, timeout=TIMEOUT)
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code >= 500 and dropped:
-                raise ConnectionError(str(error)) from None
-            raise InputError(f"{self.address}: the server answered {error.code} {error.reason}") from None
-        except DROPPED as error:
-            if dropped:
-                raise
-            reason = getattr(error, "reason", None) or error
-            raise InputError(f"{self.address} could not be reached: {' '.join(str(reason).split())}") from None
-        self._accept(response, start, dropped)
+        request = urllib.request.Request(self._plain, headers=headers)
+        if self._credentials:
+            request.add_unredirected_header("Authorization", self._credentials)
+        return request
 
     def _accept(self, response: Any, start: int, dropped: str) -> None:
-        length = response.headers.get("Content-Length")
-        begins = _first_byte(response.headers.get("Content-Range")) if response.status == 206 else 0
-        if dropped and begins != start:
+        try:
+            begins, total = self._extent(response, start, dropped)
+        except InputError:
             response.close()
-            raise InputError(
-                f"{dropped}cannot resume there (it has no ranges, or the file changed): download the file first"
-            )
-        total = None if length is None else begins + int(length)
-        if dropped and self.total is not None and total != self.total:
-            response.close()
-            raise InputError(f"{dropped}now has another file of {total} bytes: begin anew")
+            raise
         tag = response.headers.get("ETag")
         # RFC 9110, 13.1.5: a weak tag may not stand in If-Range.
         self._tag = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
         self._response, self.position, self.total = response, begins, total
+
+    def _extent(self, response: Any, start: int, dropped: str) -> tuple[int, int | None]:
+        """The first byte that the response brings, and the size of the file where the server says it."""
+        begins = _first_byte(response.headers.get("Content-Range")) if response.status == 206 else 0
+        if dropped and begins != start:
+            raise InputError(
+                f"{dropped}cannot resume there (it has no ranges, or the file changed): download the file first"
+            )
+        if not 0 <= begins <= start:
+            raise InputError(f"{self.address}: byte {start:,} on was asked for, and the server sent something else")
+        length = _length(response.headers, self.address)
+        total = None if length is None else begins + length
+        if dropped and self.total is not None and total is not None and total != self.total:
+            raise InputError(f"{dropped}now has another file of {total:,} bytes: start over")
+        return begins, total
+
+
+class _OnlyWeb(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect to http and https alone: Python's own follows to ftp too."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urllib.parse.urlsplit(newurl).scheme not in ("http", "https"):
+            fp.close()
+            raise InputError(
+                f"{without_password(req.full_url)} redirects to {without_password(newurl)}: only http and https "
+                "addresses are followed"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_OnlyWeb)
+
+
+def _split(address: str) -> tuple[str, str | None]:
+    """The address without user name and password, and these as the header that a server wants."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+        _ = parts.port  # ValueError: not a number
+    except ValueError:
+        raise _not_an_address(address) from None
+    before, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return address, None
+    user, _, password = before.partition(":")
+    pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
+    return parts._replace(netloc=host).geturl(), f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def _not_an_address(address: str) -> InputError:
+    # Not the error's own words, and only the beginning: a password with a / in it looks like a port and a path.
+    return InputError(
+        f"{address.partition('://')[0]}://... is not an address that can be opened: expected https://host/file; "
+        "in a user name or password write / as %2F and @ as %40"
+    )
+
+
+def _length(headers: Any, address: str) -> int | None:
+    """Of the body. RFC 9112, 6.3: chunks come before a length, and a length that is no number cannot be recovered."""
+    length = headers.get("Content-Length")
+    if length is None or "chunked" in headers.get("Transfer-Encoding", "").lower():
+        return None
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", length):
+        raise InputError(
+            f"{address}: the server says that the file has {length[:40]!r} bytes (Content-Length): download it first"
+        )
+    return int(length)
 
 
 def _first_byte(content_range: str | None) -> int:

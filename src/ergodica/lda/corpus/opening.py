@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.download import Download
+from ergodica.lda.corpus.download import Download, without_password
 from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.unpack import (
     PIECE,
@@ -23,7 +23,7 @@ STANDARD_INPUT = "-"
 
 
 def is_address(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
+    return place.lower().startswith(("http://", "https://"))
 
 
 class Opened:
@@ -37,7 +37,7 @@ class Opened:
 
     def __init__(self, place: str, tally: Tally, start: int = 0):
         self.place, self.tally, self.start = place, tally, start
-        self.name = "standard input" if place == STANDARD_INPUT else place
+        self.name = "standard input" if place == STANDARD_INPUT else without_password(place)
         self._file = _Counted(_raw(place, start), start)
         self.total: int | None = os.path.getsize(place) if os.path.isfile(place) else self._file.total
         self._unpacker: Any = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus.documents import Documents, is_csr
+from ergodica.lda.corpus.download import without_password
 from ergodica.lda.corpus.mediawiki import MediaWiki
 from ergodica.lda.corpus.opening import STANDARD_INPUT, Opened, is_address
 from ergodica.lda.corpus.tally import Tally
@@ -53,16 +54,21 @@ class File(Source):
     """A file, standard input or an address."""
 
     def __init__(self, place: str, is_named: bool = True):
-        self.name, self.label, self.is_named = place, place, is_named
+        self.place, self.is_named = place, is_named
+        self.name = self.label = without_password(place)
         if os.path.isfile(place):
             self.total = os.path.getsize(place)
             self.label = f"{os.path.basename(place)} {self.total}"
+        elif not is_named:  # a link that leads nowhere, a pipe or a socket: left out, whenever the folder is read
+            self.total, self.label = 0, f"{os.path.basename(place)}, no file"
         else:
             self.can_repeat = is_address(place)  # a pipe has a name, but is read once, as standard input is
 
     def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+        if not self.is_named and not os.path.isfile(self.place):  # to open a pipe would wait for a writer
+            raise InputError(f"{self.name} is not a file, or a link that leads nowhere")
         kind = self._kind() if byte else None  # by its first bytes, not by those at `byte`
-        opened = Opened(self.name, tally, byte)
+        opened = Opened(self.place, tally, byte)
         try:
             chunks = opened.chunks()
             first = next(chunks, Chunk(b"", 0))
@@ -77,7 +83,7 @@ class File(Source):
         return Reading(reader, lambda: opened.position, opened.close)
 
     def _kind(self) -> type[Reader]:
-        opened = Opened(self.name, Tally())
+        opened = Opened(self.place, Tally())
         try:
             return recognise(opened.name, next(opened.chunks(), Chunk(b"", 0)).data)
         finally:
@@ -184,7 +190,7 @@ def _files(place: str) -> list[Source]:
     if place == STANDARD_INPUT or is_address(place):
         return [File(place)]
     if not os.path.exists(place):
-        raise InputError(f"there is no file or folder {place!r}")
+        raise InputError(f"there is no file or folder {without_password(place)!r}")
     if not os.path.isdir(place):
         return [File(place)]
     found = []

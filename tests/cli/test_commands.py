@@ -1,5 +1,6 @@
 """The command itself."""
 
+import subprocess
 import sys
 
 import pytest
@@ -23,3 +24,24 @@ def test_bad_input_is_one_line_and_exit_code_2(monkeypatch, capsys):
 def test_version(monkeypatch, capsys):
     assert ergodica(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.startswith("ergodica")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from ergodica.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_jax_is_imported_is_one_line_and_130():
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "ergodica: stopped by Ctrl-C while it was being loaded\n"

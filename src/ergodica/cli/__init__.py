@@ -1,49 +1,25 @@
-"""The command line: parse, call, print. Errors are one line on stderr, exit code 2; `--debug` shows the traceback."""
+"""The command line: parse, call, print. Errors are one line on stderr, exit code 2; `--debug` shows the traceback.
 
+Nothing is imported here that takes time: Ctrl-C while JAX is being loaded has to meet `main`, not an import.
+"""
+
+import os
+import signal
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
-import click
-
-from ergodica import __version__
-from ergodica.cli.audit import audit_command
-from ergodica.cli.certify import certify
-from ergodica.cli.diagnose import diagnose_command
-from ergodica.cli.lda import lda_commands
-from ergodica.cli.plot import plot_command
-from ergodica.cli.rebuild import rebuild_curl_command
-from ergodica.cli.reproduce import reproduce_command
-from ergodica.cli.sample import sample_command
-from ergodica.errors import InputError, NonFiniteError
-
-
-class _Commands(click.Group):
-    """Ctrl-C ends with 130, as shells have it, and without a word of click's."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(130) from None
-
-
-@click.group(cls=_Commands)
-@click.version_option(__version__, prog_name="ergodica")
-@click.option("--debug", is_flag=True, help="Show the whole traceback of an error.")
-def commands(debug: bool) -> None:
-    """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q."""
-
-
-COMMANDS = (
-    audit_command, certify, diagnose_command, lda_commands, plot_command, rebuild_curl_command,
-    reproduce_command, sample_command,
-)  # fmt: skip
-for command in COMMANDS:
-    commands.add_command(command)
+INTERRUPTED = 130  # exit code of Ctrl-C, as shells have it
 
 
 def main() -> None:
     """Entry point `ergodica`. Exit codes: 0 fine, 1 a check failed or a chain is non-finite, 2 bad input."""
+    with _ends_at_once():
+        import click
+
+        from ergodica.cli.group import commands
+        from ergodica.errors import InputError, NonFiniteError
     try:
         commands(standalone_mode=True)
     except (InputError, NonFiniteError, OSError) as error:
@@ -57,3 +33,31 @@ def main() -> None:
         first = (str(error).strip().splitlines() or [""])[0]
         click.echo(f"ergodica: {type(error).__name__}: {first} (ergodica --debug ... shows where)", err=True)
         sys.exit(2)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "commands":
+        from ergodica.cli.group import commands
+
+        return commands
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@contextmanager
+def _ends_at_once() -> Iterator[None]:
+    """Ctrl-C is one line and the end. A KeyboardInterrupt would be a traceback, or be turned into an ImportError by a
+    library that was being loaded."""
+    try:
+        before = signal.signal(signal.SIGINT, _leave)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(number: int, frame: Any) -> NoReturn:
+    os.write(2, b"ergodica: stopped by Ctrl-C while it was being loaded\n")
+    os._exit(INTERRUPTED)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments
 from ergodica.driver.reference import References
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept
+from ergodica.driver.threads import Threads
 from ergodica.integrators import Kernel, State
 
 
@@ -63,10 +63,10 @@ class Engine:
         self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
         workers = min(len(states), os.cpu_count() or 1)
         self.groups = np.array_split(np.arange(len(states)), workers) if is_shared else None
-        self._threads = ThreadPoolExecutor(workers, initializer=_as_here(), thread_name_prefix="ergodica")
+        self._threads = Threads(workers, "ergodica", _as_here())
 
     def close(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.close()
         if self.feed is not None:
             self.feed.close()
 

@@ -1,11 +1,13 @@
 """Batches from a stream, handed to the compiled chunks: read ahead while the chunk before is running."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
+
+from ergodica.driver.threads import Threads
 
 BYTES = 2**26  # of batches handed over at a time
 
@@ -20,12 +22,12 @@ class Feed:
 
     def __init__(self, stream: Any, chains: int):
         self.stream, self.chains = stream, chains
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._thread = Threads(1, "ergodica-feed")
         self._ahead: tuple[int, Future] | None = None
         self.cursor: Any = stream.cursor
 
     def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
         self.stream.close()
 
     def take(self, count: int, following: int) -> PyTree:

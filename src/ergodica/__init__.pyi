@@ -1,7 +1,7 @@
 # The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
 
 from . import data, lda
-from .driver import Run, cyclical, load, polynomial, sample
+from .driver import Run, cyclical, load, polynomial, same, sample
 from .energy import Energy, Gaussian, Relativistic, Thermostat
 from .errors import InputError, NonFiniteError
 from .fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
@@ -85,6 +85,7 @@ __all__ = [
     "rebuild_curl",
     "relativistic_sghmc",
     "riemannian_sgnht",
+    "same",
     "sample",
     "sgfs",
     "sghmc",

@@ -14,7 +14,8 @@ class Check:
     """One question and its answer: `figure` was measured, `tolerance` is what it was held against.
 
     `p_value`, for a statistical check: how often a right sampler shows a figure this extreme. `is_undecided`: passed,
-    but only because too little was seen for it to fail.
+    but only because nobody looked, or too little was seen for it to fail. `is_essential`: without an answer to this
+    question there is no verdict.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Check:
     explanation: str
     p_value: float | None = None
     is_undecided: bool = False
+    is_essential: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, which has no NaN or infinity: those become strings."""
@@ -35,6 +37,7 @@ class Check:
             "explanation": self.explanation,
             "p_value": None if self.p_value is None else plain(self.p_value),
             "is_undecided": self.is_undecided,
+            "is_essential": self.is_essential,
         }
 
 
@@ -56,12 +59,20 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """True when every check passed, and there was at least one."""
-        return bool(self.checks) and all(check.passed for check in self.checks)
+        """True when every check passed, there was at least one, and nothing essential is undecided."""
+        return bool(self.checks) and all(check.passed for check in self.checks) and not self.undecided
+
+    @property
+    def undecided(self) -> bool:
+        """True when nothing is wrong, but something essential was not looked at, or could not be seen."""
+        is_wrong = any(not check.passed for check in self.checks)
+        return not is_wrong and any(check.is_undecided and check.is_essential for check in self.checks)
 
     @property
     def verdict(self) -> str:
         """The first words of the report."""
+        if self.undecided:
+            return "NOT DECIDED"
         return "PASSED" if self.passed else "NOT PASSED"
 
     def __getitem__(self, name: str) -> Check:
@@ -75,6 +86,7 @@ class Report:
         return {
             "title": self.title,
             "passed": self.passed,
+            "undecided": self.undecided,
             "verdict": self.verdict,
             "checks": [check.to_dict() for check in self.checks],
             "notes": list(self.notes),

@@ -41,6 +41,15 @@ def test_a_good_run_has_exit_code_0_and_says_what_was_not_looked_at():
     assert "Step-size bias was not looked at" in " ".join(result.output.split())
 
 
+def test_an_undecided_one_has_exit_code_1():
+    save(datatree(autoregressive(draws=1000), statistics(draws=1000), SETTINGS | {"starts": "one"}), "close.nc")
+    result = run("close.nc", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.output)
+    assert (found["passed"], found["undecided"]) == (False, True)
+    assert all(check["passed"] for check in found["checks"])
+
+
 def test_a_wrong_one_has_exit_code_1():
     wide = autoregressive(draws=1000, sd=1.5)
     save(datatree(wide, statistics(draws=1000, step_size=0.2), SETTINGS), "wide.nc")
@@ -53,7 +62,7 @@ def test_a_wrong_one_has_exit_code_1():
 
 def test_something_that_is_no_target_is_one_line(tmp_path):
     (tmp_path / "wrong_target.py").write_text("target = 3")
-    with pytest.raises(InputError, match="target is '3'"):
+    with pytest.raises(InputError, match=r"wrong_target\.py:target is int: expected an eg\.Density"):
         run("good.nc", "--target", "wrong_target.py:target")
 
 

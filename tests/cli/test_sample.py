@@ -29,6 +29,7 @@ too_long = np.ones(3)
 recipe = eg.sgld(0.5)
 falls = eg.Density(lambda q: -jnp.sum(q**4), init=np.full(1, 5.0))
 bad_data = lambda: eg.Posterior(bowl, lambda q, x: -((x - q) ** 2), np.array([1.0, np.nan]), init=np.zeros(()))
+noisy = eg.Posterior(lambda q: -q**2 / 2, lambda q, x: -((x - q) ** 2) / 2, np.linspace(-2, 2, 200), init=np.zeros(()))
 rows = eg.Posterior(lambda q: -q**2, lambda q, x: -((x - q) ** 2), np.arange(5.0), init=np.zeros(()))
 
 def edge(q):
@@ -46,6 +47,7 @@ def falling(step):
     return 0.02 / (1 + step)
 """
 PLAIN = ["--steps", "40", "--step-size", "0.1", "--chains", "2"]
+ENOUGH = ["--steps", "6000", "--step-size", "0.5", "--chains", "2"]
 
 
 @pytest.fixture
@@ -66,17 +68,18 @@ def call(*arguments):
 
 
 def test_a_run_its_file_and_json(model):
-    done = call(model, "--sampler", "sghmc", "--option", "friction=2.0", *PLAIN, "--out", "run.nc", "--json")
+    done = call(model, "--sampler", "sghmc", *ENOUGH, "--out", "run.nc", "--json")
     assert done.exit_code == 0, done.output
     outcome = json.loads(done.stdout)
-    assert (outcome["draws"], outcome["chains"], outcome["frozen"]) == (40, 2, [])
+    assert (outcome["draws"], outcome["chains"], outcome["frozen"]) == (6000, 2, [])
+    assert (outcome["passed"], outcome["undecided"], outcome["wrong"]) == (True, False, [])
     run = load("run.nc")
     np.testing.assert_allclose(outcome["mean"]["position"], run.posterior.mean((0, 1)))
-    same = eg.sample(eg.Density(bowl, init=np.zeros(2)), eg.sghmc(2.0), steps=40, step_size=0.1, chains=2)
+    same = eg.sample(eg.Density(bowl, init=np.zeros(2)), eg.sghmc(), steps=6000, step_size=0.5, chains=2)
     np.testing.assert_allclose(run.posterior, same.posterior, rtol=1e-12)
-    again = call(model, "--sampler", "sghmc", "--option", "friction=2.0", *PLAIN, "--out", "run.nc", "--resume")
+    again = call(model, "--sampler", "sghmc", *ENOUGH, "--out", "run.nc", "--resume")
     assert again.exit_code == 0
-    assert "run.nc: ergodica diagnose run.nc" in again.stdout
+    assert again.stdout.endswith("Nothing wrong was found; ergodica diagnose run.nc has all of the verdict\n")
     assert sorted(os.listdir())[-1] == "run.nc"
 
 
@@ -86,10 +89,33 @@ def bowl(q):
 
 def test_halve_start_and_a_recipe_of_ones_own(model):
     done = call("model.py:no_start", "--sampler", "model.py:recipe", *PLAIN, "--out", "run.nc", "--halve")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, done.output
+    assert "WRONG  bulk ESS" in done.stdout  # 40 steps are too few
     run = load("run.nc")
     assert run.halved.settings["step_size"] == 0.05
     assert run.settings["recipe"]["diffusion"]["position"].startswith("Constant")
+
+
+def test_undecided_is_exit_code_0_with_the_command_that_decides(model):
+    """Langevin has no thermometer: its law may be too wide by any factor, and every other check is fine."""
+    done = call(model, "--sampler", "sgld", *ENOUGH, "--out", "run.nc")
+    assert done.exit_code == 0, done.output
+    assert "unsure width of the law" in done.stdout
+    assert "Not decided; this decides: the same command with --resume --halve" in done.stdout
+    assert f"ergodica diagnose run.nc --target {model}" in done.stdout
+    halved = call(model, "--sampler", "sgld", *ENOUGH, "--out", "run.nc", "--resume", "--halve", "--json")
+    outcome = json.loads(halved.stdout)
+    assert not outcome["undecided"]
+    assert outcome["wrong"] == ["bias of sds"]  # 1 / (1 - h/2) of the variance, h = 0.5
+    assert halved.exit_code == 1
+
+
+def test_a_hot_run_is_exit_code_1(model):
+    """Batches of two of 200 rows heat an SGHMC of this step a hundred times; a run that samples that is no success."""
+    settings = ["--steps", "4000", "--step-size", "0.02", "--batch-size", "2", "--chains", "2"]
+    done = call("model.py:noisy", "--sampler", "sghmc", *settings)
+    assert done.exit_code == 1
+    assert "WRONG  kinetic temperature" in done.stdout
 
 
 def test_a_frozen_chain_is_exit_code_1(model):
@@ -160,8 +186,7 @@ def test_mistakes_are_one_line_and_exit_code_2(model, monkeypatch, capsys, targe
 
 def test_estimators_schedules_and_shared_batches_are_there(model):
     settings = ["--batch-size", "2", "--estimator", "svrg", "--step-size", "model.py:falling", "--share-batches"]
-    done = call("model.py:rows", "--sampler", "sgld", *PLAIN, *settings, "--out", "run.nc")
-    assert done.exit_code == 0, done.output
+    call("model.py:rows", "--sampler", "sgld", *PLAIN, *settings, "--out", "run.nc")
     run = load("run.nc")
     assert "Svrg" in run.settings["estimator"]
     assert run.settings["share_batches"]

@@ -23,6 +23,18 @@ def load(spec: str) -> Any:
     return module
 
 
+def load_target(spec: str) -> Any:
+    """A target, or what a function of no arguments makes, as those of ergodica.targets.gallery."""
+    from ergodica.targets import Target
+
+    found = load(spec)
+    if callable(found) and not isinstance(found, Target):
+        found = found()
+    if not isinstance(found, Target):
+        raise InputError(f"{spec} is {type(found).__name__}: expected an eg.Density, eg.Posterior or eg.External")
+    return found
+
+
 def _from_path(name: str) -> Any:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))

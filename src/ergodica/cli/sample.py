@@ -15,11 +15,10 @@ import numpy as np
 
 import ergodica as eg
 from ergodica import samplers
-from ergodica.cli.loading import load
+from ergodica.cli.loading import load, load_target
 from ergodica.driver.run import Run
 from ergodica.errors import InputError
-from ergodica.report import plain
-from ergodica.targets import Target
+from ergodica.report import paragraph, plain
 
 INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
 LISTED = 20  # numbers of a variable
@@ -55,12 +54,13 @@ def sample_command(
 ) -> None:  # fmt: skip
     """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External.
 
-    Exit code 1 when a chain is non-finite, or no step was accepted.
+    Exit code 1 when a chain is non-finite, no step was accepted, or `ergodica diagnose` finds something wrong. Where
+    nothing is wrong but something essential undecided, the command that decides is printed, and the exit code is 0.
 
     With --out draws go to disk as they come; a run that was stopped goes on with the same command and --resume.
     """
     recipe = recipe_of(sampler, options)
-    law = _target(target)
+    law = load_target(target)
     start = _start(target, law, init)
     with plain_warnings():
         run = eg.sample(
@@ -74,9 +74,10 @@ def sample_command(
             run = run.halve()
             if out is not None:
                 run.save(out, overwrite=True)
-    outcome = _outcome(run, out)
-    click.echo(json.dumps(outcome) if as_json else _words(outcome))
-    if outcome["frozen"] or not outcome["accepted"]:
+    diagnosis = run.diagnose()
+    outcome = _outcome(run, out) | _verdict(diagnosis, target, law, out, halve)
+    click.echo(json.dumps(outcome) if as_json else "\n".join([_words(outcome), *_verdict_words(diagnosis, outcome)]))
+    if outcome["frozen"] or not outcome["accepted"] or not (diagnosis.passed or diagnosis.undecided):
         raise click.exceptions.Exit(1)
 
 
@@ -127,15 +128,6 @@ def _step_size(text: str) -> Any:
         if ":" not in text:
             raise InputError(f"--step-size is {text!r}: expected a number, or module:schedule") from None
         return load(text)
-
-
-def _target(spec: str) -> Any:
-    found = load(spec)
-    if callable(found) and not isinstance(found, Target):
-        found = found()  # a function that makes the target, as those of ergodica.targets.gallery
-    if not isinstance(found, Target):
-        raise InputError(f"{spec} is {type(found).__name__}: expected an eg.Density, eg.Posterior or eg.External")
-    return found
 
 
 def _start(spec: str, target: Any, init: str | None) -> Any:
@@ -197,6 +189,36 @@ def _words(outcome: dict[str, Any]) -> str:
             lines.append(f"  ... {means.size - LISTED} more of {name}")
     for one in outcome["frozen"]:
         lines.append(f"chain {one['chain']} is non-finite since step {one['step']} (step size {one['step_size']:g})")
-    if outcome["out"] is not None:
-        lines.append(f"{outcome['out']}: ergodica diagnose {outcome['out']} says whether to trust it")
     return "\n".join(lines)
+
+
+def _verdict(diagnosis: Any, spec: str, target: Any, out: Path | None, was_halved: bool) -> dict[str, Any]:
+    """What is wrong or unsure, by name, and where the width of the law is open the command that decides."""
+    unsure = [check.name for check in diagnosis.checks if check.is_undecided and check.is_essential]
+    decides = None
+    if diagnosis.undecided and "width of the law" in unsure:
+        has_witness = target.has_potential and target.domain is None and out is not None
+        if was_halved and has_witness:
+            decides = f"ergodica diagnose {out} --target {spec}"
+        elif not was_halved:
+            decides = f"the same command with {'' if out is None else '--resume '}--halve"
+            decides += f", or ergodica diagnose {out} --target {spec}" if has_witness else ""
+    return {
+        "passed": diagnosis.passed,
+        "undecided": diagnosis.undecided,
+        "wrong": [check.name for check in diagnosis.checks if not check.passed],
+        "unsure": unsure,
+        "decides": decides,
+    }
+
+
+def _verdict_words(diagnosis: Any, outcome: dict[str, Any]) -> list[str]:
+    """Of the diagnosis what is wrong or open, and where the rest is."""
+    lines = []
+    for check in diagnosis.checks:
+        if not check.passed or check.name in outcome["unsure"]:
+            lines += paragraph(check.explanation, f"  {'unsure' if check.passed else 'WRONG':<6} {check.name:<16} ")
+    verdict = {"PASSED": "Nothing wrong was found", "NOT DECIDED": "Not decided"}.get(diagnosis.verdict, "WRONG")
+    file = "" if outcome["out"] is None else f"; ergodica diagnose {outcome['out']} has all of the verdict"
+    decides = "" if outcome["decides"] is None else f"; this decides: {outcome['decides']}"
+    return [*lines, f"{verdict}{decides}{file}"]

@@ -12,26 +12,9 @@ WIDER = 10  # times: how much the sds of two chains may differ
 
 SMALLER = "Take a smaller step, or a scale on which the density is less steep (the log of a positive number)."
 
-ONE_START = (
-    "All chains began at one position: R-hat cannot see modes that none of them visited. Give init= a function of the "
-    "key, so that every chain has a start of its own."
-)
-
-WIDTH_UNCHECKED = (
-    "THE WIDTH OF THE LAW WAS NOT CHECKED. Gradient noise of plain minibatches widens it, without momentum there is no "
-    "thermometer, and R-hat and effective sample sizes cannot see it. run.halve() compares with half the step; "
-    "diagnose(target=...) looks at the law itself; estimator=eg.ControlVariates() or all data (no batch_size) take the "
-    "noise away."
-)
-
 
 def has_batches(settings: Mapping[str, Any]) -> bool:
     return settings.get("batch_size") is not None
-
-
-def has_plain_batches(settings: Mapping[str, Any]) -> bool:
-    """Whether nothing is done about the noise of the gradients."""
-    return has_batches(settings) and _is_plain(settings) and settings.get("gradient_noise") is None
 
 
 def _is_plain(settings: Mapping[str, Any]) -> bool:
@@ -88,10 +71,3 @@ def thrown(stats: Mapping[str, Any], values: np.ndarray, good: np.ndarray) -> st
     with np.errstate(all="ignore"):
         ratio = float(np.max(np.where(narrow > 0, wide / narrow, 0), initial=0))
     return f"one chain is {ratio:.2g} times as wide as another, if that is not another mode" if ratio > WIDER else None
-
-
-def notes(settings: Mapping[str, Any], looked_at: set[str], chains: int) -> tuple[str, ...]:
-    """What nobody looked at, beside the step; `looked_at` are the names of the checks."""
-    width = {"kinetic temperature", "bias of sds", "configurational temperature"}
-    unchecked = (WIDTH_UNCHECKED,) if has_plain_batches(settings) and not width & looked_at else ()
-    return (*unchecked, ONE_START) if settings.get("starts") == "one" and chains > 1 else unchecked

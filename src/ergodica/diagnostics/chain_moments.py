@@ -61,7 +61,7 @@ def moment_checks(moments: Any, good: np.ndarray) -> tuple[list[Check], tuple[st
             f"The chains' means do not agree: R-hat is {figure:.3f} for {worst} and not below {APART} for {count} of "
             f"{len(found.names):,} numbers. Run longer, drop more as warm-up, or look for several modes."
         )
-    checks = [Check("R-hat of moments", not count, figure, APART, words)]
+    checks = [Check("R-hat of moments", not count, figure, APART, words, is_essential=True)]
     with np.errstate(all="ignore"):
         errors = np.maximum(found.mean_error, found.sd_error) / found.sd
     worst, figure, count = extreme(errors, found.names, np.nanargmax, ~(errors <= ERROR))
@@ -71,6 +71,6 @@ def moment_checks(moments: Any, good: np.ndarray) -> tuple[list[Check], tuple[st
     )
     if count:
         words += f" It is more for {count} of {len(found.names):,} numbers: {longer(figure, found, int(good.sum()))}."
-    checks.append(Check("Monte Carlo error", not count, figure, ERROR, words))
+    checks.append(Check("Monte Carlo error", not count, figure, ERROR, words, is_essential=True))
     note = "Only moments were kept: rank-normalised R-hat, effective sample sizes, tails and drift were not looked at."
     return checks, (note,)

@@ -22,7 +22,7 @@ UNMET = "That is a few for each chain: they have not met, and no length that wou
 def finite_chains(
     stats: Mapping[str, Any], settings: Mapping[str, Any], values: np.ndarray
 ) -> tuple[np.ndarray, Check]:
-    """Which chains stayed among the finite numbers, by their marks and by `values` (chain, ...), and the check."""
+    """Which chains stayed finite, by their marks and by `values` (chain, ...), and the check."""
     chains = len(values)
     good = np.asarray(np.isfinite(values).reshape(chains, -1).all(axis=1))
     diverging = stats.get("diverging")
@@ -32,13 +32,13 @@ def finite_chains(
     good[[one["chain"] for one in frozen]] = False
     bad = np.flatnonzero(~good)
     if bad.size == 0:
-        return good, Check("finite", True, 0, 0, f"All {chains} chains stayed among the finite numbers.")
+        return good, Check("finite", True, 0, 0, f"All {chains} chains stayed finite.", is_essential=True)
     words = (
-        f"{listed('chain', bad)} of {chains} left the finite numbers{_when(frozen, diverging, bad)}, so the law "
+        f"{listed('chain', bad)} of {chains} became non-finite{_when(frozen, diverging, bad)}, so the law "
         "that is left is not the one asked for; other checks leave it out. Try a tenth of the step size, a start "
         "closer to the mode, or a stronger prior."
     )
-    return good, Check("finite", False, float(bad.size), 0, words)
+    return good, Check("finite", False, float(bad.size), 0, words, is_essential=True)
 
 
 def _when(frozen: list[dict[str, Any]], diverging: Any, bad: np.ndarray) -> str:
@@ -93,7 +93,7 @@ def too_short(columns: Columns) -> Check | None:
     if draws >= SHORTEST:
         return None
     words = f"There are {draws} draws in each chain; at least {SHORTEST} are needed to say anything: run longer."
-    return Check("length", False, draws, SHORTEST, words)
+    return Check("length", False, draws, SHORTEST, words, is_essential=True)
 
 
 def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
@@ -102,7 +102,7 @@ def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
     alone = "" if chains > 1 else " There is one chain, so this compares its halves: run several from dispersed starts."
     if not count:
         words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {R_HAT}.{alone}"
-        return Check("R-hat", True, figure, R_HAT, words)
+        return Check("R-hat", True, figure, R_HAT, words, is_essential=True)
     words = (
         f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {R_HAT} for {count} "
         f"of {len(found.names)} numbers looked at. "
@@ -114,7 +114,7 @@ def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
             "They have not met: run longer (or drop more as warm-up). If it stays, chains are in different modes, or "
             f"coordinates are of very different scale: precondition.{alone}"
         )
-    return Check("R-hat", False, figure, R_HAT, words)
+    return Check("R-hat", False, figure, R_HAT, words, is_essential=True)
 
 
 def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None = None) -> list[Check]:
@@ -131,7 +131,7 @@ def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None =
                 f"{start} for {worst}, and fewer than {wanted} for {count} of {len(found.names)} numbers: errors "
                 f"cannot be trusted. {_cure(figure, wanted / figure if figure else np.inf, chains, thrown)}"
             )
-        checks.append(Check(name, not count, figure, wanted, words))
+        checks.append(Check(name, not count, figure, wanted, words, is_essential=True))
     return checks
 
 

@@ -11,6 +11,7 @@ from ergodica.diagnostics.bias import NOT_LOOKED_AT, Bias, bias, bias_checks, or
 from ergodica.diagnostics.chain_moments import from_moments, moment_checks
 from ergodica.diagnostics.columns import Columns, at, columns
 from ergodica.diagnostics.effective import Effective, effective
+from ergodica.diagnostics.essential import essential_checks
 from ergodica.diagnostics.settled import settled
 from ergodica.diagnostics.witness import check_target, witness_checks
 from ergodica.errors import InputError
@@ -38,6 +39,8 @@ class Diagnosis(Report):
         if wrong:
             failed = f"{len(wrong)} of {len(self.checks)} checks failed: {', '.join(wrong)}"
             return f"{failed}; {blind}" if unsure else f"{failed}."
+        if self.undecided:
+            return f"NOT DECIDED: nothing is wrong, but {blind}"
         return f"No problem was found; {blind}" if unsure else "No problem was found in what was looked at."
 
 
@@ -79,7 +82,8 @@ def diagnose(
     if target is not None and variables and good.any():
         parts, more = witness_checks(variables, target, settings, good, correlation, seed)
         checks, notes = checks + parts, notes + more
-    notes = advice.notes(settings, {check.name for check in checks}, len(good)) + notes
+    if good.any():
+        checks += essential_checks(checks, found, stats, settings, len(good))
     return Diagnosis(_title(settings, looked_at, moments), tuple(checks), notes, _figures(found))
 
 

@@ -20,13 +20,14 @@ from ergodica.driver.engine import Engine
 from ergodica.driver.external import ExternalEngine
 from ergodica.driver.feed import Feed, feed_length
 from ergodica.driver.fingerprint import batch_like, data_digest, numbers_of, step_digest, versions
-from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.lock import Lock
 from ergodica.driver.loop import Course
+from ergodica.driver.motion import motion_of
 from ergodica.driver.pace import Pace
 from ergodica.driver.reference import References
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
+from ergodica.driver.starts import Starts
 from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
@@ -51,7 +52,7 @@ class Parts:
 
     def identity(self, step: int) -> dict[str, Any]:
         """What must be the same for a run to go on from `step`; of its steps' sizes those before it."""
-        free = ("steps", "step_size", "started", "recipe")
+        free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction")
         same = {name: value for name, value in self.settings.items() if name not in free}
         kernel, request = self.kernel, self.request
         batch = batch_like(request.target, request.batch_size, self.is_paired)
@@ -88,7 +89,13 @@ def compose(request: Request, lock: Lock) -> Composed:
 def parts_of(request: Request, is_resumed: bool) -> Parts:
     """The chains at their start; of a run that is taken up without the search for a mode, which it has behind it."""
     kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
-    states = [_start(kernel, request, chain) for chain in range(request.chains)]
+    sizes = StepSizes(request.step_size, request.total)
+    starts = Starts(kernel, request)
+    first = starts.first()
+    motion = motion_of(kernel, first, request.temperature)
+    if starts.is_spread:
+        starts.jitter(motion, float(sizes.between(0, 1)[0]))
+    states = [first, *starts.others()]
     kept = Kept(request.warmup, request.thin, request.total)
     shape = _shape(request, states[0].phase.position)
     is_paired = request.batch_size is not None and kernel.recipe.reads_potential(states[0].phase)
@@ -97,7 +104,7 @@ def parts_of(request: Request, is_resumed: bool) -> Parts:
     # asked for before the search for a mode, which may take a while
     store = in_memory(shape, kept.draws) if request.out is None else None
     common: dict[str, Any] = {
-        "seed": request.seed, "sizes": StepSizes(request.step_size, request.total), "kept": kept,
+        "seed": request.seed, "sizes": sizes, "kept": kept,
         "temperature": request.temperature, "keep": request.keep,
     }  # fmt: skip
     kind = None
@@ -107,23 +114,14 @@ def parts_of(request: Request, is_resumed: bool) -> Parts:
         engine: Any = ExternalEngine(kernel, states, **common)
         pace = Pace(length, request.total)
     else:
-        engine = _compiled(request, kernel, states, common, length, is_paired, is_resumed)
+        engine = _compiled(request, kernel, starts, states, common, length, is_paired, is_resumed)
         pace = Pace(engine.length, request.total, engine.references.refresh)
         kind = None if engine.batches is None else engine.batches.kind
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    settings = request.described(kernel) | {"batches": kind, "versions": versions(), "started": started}
+    settings = request.described(kernel) | starts.words() | {
+        "friction": motion.friction, "batches": kind, "versions": versions(), "started": started,
+    }  # fmt: skip
     return Parts(request, kernel, states[0], engine, pace, kept, shape, store, settings, is_paired)
-
-
-def _start(kernel: Kernel, request: Request, chain: int) -> State:
-    """A chain's first state; a function of the key gives each chain a start of its own."""
-    zero = jnp.zeros((1,), jnp.int32)
-    position = kernel.target.init if request.init is None else request.init
-    if callable(position):
-        position = position(step_keys(request.seed, chain, zero, Purpose.START)[0])
-    if position is None:
-        raise InputError("no start: give sample(..., init=position), or the target an `init`")
-    return kernel.init(position, step_keys(request.seed, chain, zero, Purpose.INIT)[0], request.temperature)
 
 
 def _shape(request: Request, position: PyTree) -> Shape:
@@ -139,12 +137,15 @@ def _shape(request: Request, position: PyTree) -> Shape:
 
 
 def _compiled(
-    request: Request, kernel: Kernel, states: list[State], common: dict[str, Any], length: int, is_paired: bool,
-    is_resumed: bool,
+    request: Request, kernel: Kernel, starts: Starts, states: list[State], common: dict[str, Any], length: int,
+    is_paired: bool, is_resumed: bool,
 ) -> Engine:  # fmt: skip
     references = References(request.estimator, request.target)
     positions = [state.phase.position for state in states]
     own = references.blank(positions) if is_resumed else references.begin(positions)
+    if references.whitening is not None and starts.is_spread:
+        starts.laplace(references.whitening)
+        states = [states[0], *starts.others()]
     kernel = references.kernel(kernel, own)
     batches, feed = None, None
     if request.batch_size is not None:
@@ -250,7 +251,7 @@ def _taken_up(parts: Parts, saved: Saved, identity: dict[str, Any]) -> Course:
         course = Course.from_dict(manifest["course"], parts.request.total)
     except (KeyError, TypeError) as error:
         raise InputError(f"the checkpoint in {folder} is damaged: remove {folder} to begin anew") from error
-    parts.settings["started"] = manifest["settings"]["started"]
+    parts.settings |= {name: manifest["settings"].get(name) for name in ("started", "starts", "start_widths")}
     return course
 
 

@@ -21,6 +21,8 @@ class References:
         self.estimator, self.target = estimator, target
         self.refresh: int | None = None if estimator is None else estimator.refresh
         self.shared: PyTree = None
+        self.whitening: Any = None
+        """Laplace's at the mode, where there is one."""
 
     @property
     def is_each(self) -> bool:
@@ -38,7 +40,10 @@ class References:
         """The reference of each chain; None where they share one."""
         if self.is_each:
             return [self.at(position) for position in positions]
-        self.shared = None if self.estimator is None else self.at(positions[0])
+        if self.estimator is not None:
+            if hasattr(self.estimator, "settled"):
+                self.estimator = self.estimator.settled(self.target, positions[0])
+            self.shared, self.whitening = self.at(positions[0]), getattr(self.estimator, "whitening", None)
         return [None] * len(positions)
 
     def blank(self, positions: list[PyTree]) -> list[PyTree]:

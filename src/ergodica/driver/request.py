@@ -15,6 +15,7 @@ from ergodica.data import Batches
 from ergodica.driver.batches import KINDS
 from ergodica.driver.checkpoint import part_folder
 from ergodica.driver.fingerprint import without_addresses
+from ergodica.driver.same import Same
 from ergodica.errors import InputError
 from ergodica.gradients import PerExample
 from ergodica.integrators import Kernel, Leapfrog
@@ -32,7 +33,7 @@ class Request:
 
     target: Any
     recipe: Recipe
-    init: PyTree | Callable[[Any], PyTree] | None
+    init: PyTree | Callable[[Any], PyTree] | Same | None
     steps: int
     step_size: float | Callable[[Any], Any]
     batch_size: int | None
@@ -51,6 +52,8 @@ class Request:
     out: Path | None
     resume: bool
     progress: bool
+    shrunk: tuple[int, ...] = ()
+    """Chains whose dispersed start had no finite potential, once for each time that it was tried."""
 
     def __post_init__(self) -> None:
         for name in WHOLE:
@@ -163,7 +166,6 @@ class Request:
             "gradient_noise": None if self.gradient_noise is None else words(self.gradient_noise),
             "step_size": words(self.step_size) if callable(self.step_size) else float(self.step_size),
             "keep": self.keep if isinstance(self.keep, str) else words(self.keep),
-            "starts": "dispersed" if callable(self.init) else "one",
         }
         names = ("steps", "warmup", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
         return settings | {name: plain(getattr(self, name)) for name in (*names, "resample_every")}

@@ -20,6 +20,7 @@ from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals
 from ergodica.driver.request import Request
 from ergodica.driver.room import available_memory
 from ergodica.driver.run import Run, load
+from ergodica.driver.same import Same
 from ergodica.driver.store import SHARE
 from ergodica.errors import InputError
 from ergodica.recipe import Recipe
@@ -28,7 +29,7 @@ from ergodica.recipe import Recipe
 def sample(
     target: Any,
     recipe: Recipe,
-    init: PyTree | Callable[[Any], PyTree] | None = None,
+    init: PyTree | Callable[[Any], PyTree] | Same | None = None,
     *,
     steps: int,
     step_size: float | Callable[[Any], Any],
@@ -54,7 +55,9 @@ def sample(
     Args:
         target: an eg.Density, eg.Posterior or eg.External.
         recipe: what one of the builders returns, or your own eg.Recipe.
-        init: where to start: a position, a function of a key (dispersed starts), or None for `target.init`.
+        init: where to start: a position, which is dispersed for all chains but the first (by Laplace's width where the
+            estimator finds a mode, else by a jitter: docs/explanation/diagnostics.md); `eg.same(position)` for all
+            chains; a function of a key, called for each; or None for `target.init`.
         steps: steps after warm-up; `steps // thin` draws are kept for each chain.
         step_size: a number, or a schedule: a function of the step's number (`eg.polynomial`, `eg.cyclical`, any optax
             schedule).

@@ -136,14 +136,22 @@ class ControlVariates(eqx.Module):
         >>> eg.sample(target, eg.sgld(), mode.position, estimator=eg.ControlVariates(mode), ...)  # doctest: +SKIP
     """
 
-    centre: PyTree = eqx.field(default=None, converter=lambda c: c.position if isinstance(c, Mode) else c)
+    centre: PyTree
+    whitening: Any = eqx.field(repr=False)
     refresh: ClassVar[None] = None
+
+    def __init__(self, centre: PyTree = None):
+        is_mode = isinstance(centre, Mode)
+        self.centre = centre.position if is_mode else centre
+        self.whitening = centre.whitening if is_mode and centre.is_converged else None
+
+    def settled(self, target: Any, position: PyTree) -> "ControlVariates":
+        """With its centre known: the mode near `position`, unless one was given."""
+        return self if self.centre is not None else ControlVariates(find_mode(target, position))
 
     def prepare(self, target: Any, position: PyTree) -> Referenced:
         """The target as this estimator sees it; `position` is where the search for a mode begins."""
-        if self.centre is not None:
-            return referenced(target, self.centre)
-        return referenced(target, find_mode(target, position).position)
+        return referenced(target, self.settled(target, position).centre)
 
 
 class Svrg(eqx.Module):

@@ -25,6 +25,7 @@ LARGEST_DENSE = 2_000  # numbers of a position whose matrix of second derivative
 FIRST_ROWS = 20_000
 ROUND = 60  # iterations before the coordinates are whitened anew
 LEAST_CURVATURE = 1e-9  # of the largest
+WIDEST = 1e3  # sds of the narrowest direction that a start is moved at most in another one
 LEAST_FALL = 1e-4  # of the largest: a more negative curvature is no rounding
 
 
@@ -39,6 +40,8 @@ class Mode(NamedTuple):
     distance: float
     """To the mode, in standard deviations of the Gaussian with the curvature H there: sqrt(g·H^-1 g / d)."""
     is_converged: bool
+    whitening: "Whitening | None" = None
+    """Coordinates in which the law near the mode is a standard normal, as the search left them."""
 
     def covariance(self, target: Any) -> np.ndarray:
         """The inverse of the second derivatives from all data (Laplace): (d, d), in the order of `ravel_pytree`."""
@@ -88,6 +91,7 @@ def find_mode(
     if search.rows is not None:
         point = search.run(search.on_rows, point, 0.1, 4 * evaluations)[0].point
     place, distance, is_stuck = search.run(search.on_all, point, tolerance, evaluations)
+    whitening = search.last_whitening
     # where values are rounded more coarsely than the tolerance asks, a tenth of a standard deviation is a mode found
     is_converged = distance <= (max(tolerance, 0.1) if is_stuck else tolerance)
     if not is_converged:
@@ -99,6 +103,7 @@ def find_mode(
         search.evaluations,
         distance,
         is_converged,
+        whitening,
     )
 
 
@@ -108,6 +113,7 @@ class _Search:
     def __init__(self, target: Any, layout: Layout, batch_size: int | None, seed: int):
         self.target, self.layout, self.evaluations = target, layout, 0
         self.bare, self.rows = target.without_data(), None
+        self.last_whitening: Whitening | None = None
         if target.size is None:
             return
         if batch_size is not None:
@@ -123,7 +129,7 @@ class _Search:
         rounding = 8 * float(jnp.finfo(self.layout.dtype).eps)
         before, here, stuck = self.evaluations, Place(point, *evaluate(point)), 0
         while True:
-            scale = self.whitening(here.point)
+            scale = self.last_whitening = self.whitening(here.point)
             white = Place(np.zeros_like(here.point), here.value, scale.pull(here.gradient))
             distance = float(np.linalg.norm(white.gradient)) / math.sqrt(self.layout.size)
             # stuck in two sets of coordinates: it is not the direction that was bad
@@ -141,7 +147,7 @@ class _Search:
             point = here.point + scale.push(end.point)
             here = Place(point, end.value, scale.unpull(end.gradient))
 
-    def lower_than_a_saddle(self, evaluate: Evaluate, here: Place, scale: "_Whitening") -> Place | None:
+    def lower_than_a_saddle(self, evaluate: Evaluate, here: Place, scale: "Whitening") -> Place | None:
         """A lower place along the most negative curvature, None where there is none, or no lower one."""
         if scale.falls is None:
             return None
@@ -158,24 +164,24 @@ class _Search:
             return self._inside(point, lambda position: _evaluate(self.bare, position, None))
         return self._inside(point, lambda position: evaluate_all(self.target, position))
 
-    def whitening(self, point: np.ndarray) -> "_Whitening":
+    def whitening(self, point: np.ndarray) -> "Whitening":
         """Coordinates in which the potential has curvature about 1, or -1, near the point."""
         position = self.position(point)
         if self.layout.size > LARGEST_DENSE:
             curvature = float(_largest_curvature(self.bare, position, self._some_rows(), self.layout))
             is_good = math.isfinite(curvature) and curvature != 0
-            return _Whitening(np.sqrt(abs(curvature)) if is_good else np.float64(1))
+            return Whitening(np.sqrt(abs(curvature)) if is_good else np.float64(1))
         if self.rows is None:
             hessian = hessian_all(self.target, position)
         else:
             hessian = np.asarray(_hessian(self.bare, position, self.rows, self.layout), np.float64)
         if not (np.isfinite(hessian).all() and hessian.any()):
-            return _Whitening(np.float64(1))
+            return Whitening(np.float64(1))
         values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
         largest = np.abs(values).max()
         roots = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * largest))  # a saddle repels
         falls = vectors[:, 0] / roots[0] if values[0] < -LEAST_FALL * largest else None
-        return _Whitening(roots, vectors, falls)
+        return Whitening(roots, vectors, falls)
 
     def position(self, point: np.ndarray) -> PyTree:
         return self.layout.unravel(jnp.asarray(point, self.layout.dtype))
@@ -201,7 +207,7 @@ class _Search:
         return float(value), np.asarray(self.layout.ravel(gradient), np.float64)
 
 
-class _Whitening(NamedTuple):
+class Whitening(NamedTuple):
     """x = push(u), with vectors v_k of curvature roots_k^2: push u = sum_k u_k v_k / roots_k."""
 
     roots: Any  # one for each vector, or one for all
@@ -217,8 +223,16 @@ class _Whitening(NamedTuple):
     def unpull(self, gradient: np.ndarray) -> np.ndarray:
         return gradient * self.roots if self.vectors is None else self.vectors @ (gradient * self.roots)
 
+    def sds(self) -> np.ndarray:
+        """Of each coordinate, where u is a standard normal; one for all without vectors."""
+        return 1 / self.roots if self.vectors is None else np.sqrt(np.square(self.vectors / self.roots).sum(axis=1))
 
-def _moved(evaluate: Evaluate, origin: np.ndarray, scale: _Whitening, u: np.ndarray) -> tuple[float, np.ndarray]:
+    def bounded(self) -> "Whitening":
+        """No direction more than WIDEST times as wide as the narrowest: an unidentified one has no end."""
+        return self._replace(roots=np.maximum(self.roots, np.max(self.roots) / WIDEST))
+
+
+def _moved(evaluate: Evaluate, origin: np.ndarray, scale: Whitening, u: np.ndarray) -> tuple[float, np.ndarray]:
     value, gradient = evaluate(origin + scale.push(u))
     return value, scale.pull(gradient)
 

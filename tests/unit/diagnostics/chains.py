@@ -29,4 +29,7 @@ def a_run(draws, stats, settings=None, moments=None):
     return SimpleNamespace(posterior=draws, stats=stats, settings=settings or {}, moments=moments)
 
 
-SETTINGS = {"recipe": "sghmc", "integrator": "Splitting", "temperature": 1.0, "batch_size": 100}
+SETTINGS = {
+    "recipe": "sghmc", "integrator": "Splitting", "temperature": 1.0, "batch_size": 100, "friction": 1.0,
+    "starts": "dispersed",
+}  # fmt: skip

@@ -1,0 +1,151 @@
+"""Where chains begin: at a place of their own, so that R-hat means something; or all at one, where that is wanted.
+
+Chain 0 begins at the position that was given. Every other one is moved from there, at random, by its own seed:
+
+- by a draw of Laplace's approximation, where the estimator has found a mode (`eg.ControlVariates()`);
+- else by a jitter, uniform in every number between -a and a, with a the least of 2 (as in Stan), 6/sqrt(N) with N rows
+  of data (a posterior is about that narrow) and 20 times what one step moves (steps fit the scale of a law, so a start
+  that far off does no harm on laws of any scale).
+
+Never further than half-way to a wall of the domain.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.driver.keys import Purpose, step_keys
+from ergodica.driver.motion import Motion
+from ergodica.driver.request import Request
+from ergodica.driver.same import Same
+from ergodica.errors import InputError
+from ergodica.integrators import Kernel, State
+from ergodica.output.names import named
+from ergodica.targets.domain import leaf_boxes
+
+WIDEST = 2.0
+BY_ROWS = 6.0
+STEPS = 20.0
+TRIES = 6  # halvings of a start that is refused
+SHRUNK = 0.25  # of the distance, each time that a chain could not be evaluated at its start
+
+
+class Dispersal(NamedTuple):
+    """What moves a start: from standard random numbers (d,) to a displacement (d,)."""
+
+    words: str
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    push: Callable[[np.ndarray], np.ndarray]
+    sds: np.ndarray
+    """Of the displacement, for each number or one for all."""
+
+
+class Starts:
+    """The first states of the chains of a run.
+
+    Attributes:
+        dispersal: None where chains begin where they are told to.
+    """
+
+    def __init__(self, kernel: Kernel, request: Request):
+        self.kernel, self.request = kernel, request
+        self.position = kernel.target.init if request.init is None else request.init
+        is_told = callable(self.position) or isinstance(self.position, Same) or request.chains == 1
+        self.is_spread, self.dispersal = not is_told, None
+        if isinstance(self.position, Same):
+            self.position = self.position.position
+        if self.position is None:
+            raise InputError("no start: give sample(..., init=position), or the target an `init`")
+
+    def first(self) -> State:
+        """That of chain 0."""
+        return self._state(0, self._given(0))
+
+    def others(self) -> list[State]:
+        return [self._moved(chain) if self.is_spread else self._state(chain, self._given(chain))
+                for chain in range(1, self.request.chains)]  # fmt: skip
+
+    def jitter(self, motion: Motion, step_size: float) -> None:
+        """Disperse by a jitter that fits steps of this size."""
+        rows = BY_ROWS / math.sqrt(self.kernel.target.size) if self.kernel.target.size else WIDEST
+        width = np.minimum(min(WIDEST, rows), STEPS * motion.reach(step_size, self.request.temperature))
+        if not np.isfinite(width).all():
+            width = np.zeros(())
+        self.dispersal = Dispersal(
+            "dispersed by a jitter", lambda rng, d: rng.uniform(-1, 1, d), lambda u: width * u, width / math.sqrt(3)
+        )
+
+    def laplace(self, whitening: Any) -> None:
+        """Disperse by draws of Laplace's approximation at the mode."""
+        root, whitening = math.sqrt(self.request.temperature), whitening.bounded()
+        self.dispersal = Dispersal(
+            "dispersed by Laplace's width", lambda rng, d: rng.normal(size=d), lambda u: root * whitening.push(u),
+            root * whitening.sds(),
+        )  # fmt: skip
+
+    def words(self) -> dict[str, Any]:
+        """For the settings: how chains began, and how far apart, by leaf."""
+        if self.dispersal is None:
+            return {"starts": "dispersed" if callable(self.position) else "one", "start_widths": None}
+        leaves, sds = named(self.position), np.asarray(self.dispersal.sds)
+        sizes = [int(np.size(leaf)) for leaf in leaves.values()]
+        parts = np.split(np.broadcast_to(sds, (sum(sizes),)), np.cumsum(sizes)[:-1])
+        widths = {name: float(np.sqrt(np.mean(part**2))) for name, part in zip(leaves, parts, strict=True) if part.size}
+        return {"starts": self.dispersal.words, "start_widths": widths}
+
+    def _given(self, chain: int) -> PyTree:
+        if callable(self.position):
+            return self.position(self._key(chain, Purpose.START))
+        return self.position
+
+    def _key(self, chain: int, purpose: Purpose) -> Any:
+        return step_keys(self.request.seed, chain, jnp.zeros((1,), jnp.int32), purpose)[0]
+
+    def _state(self, chain: int, position: PyTree) -> State:
+        return self.kernel.init(position, self._key(chain, Purpose.INIT), self.request.temperature)
+
+    def _moved(self, chain: int) -> State:
+        """The state at a start of its own; closer to the position where the target or the recipe refuses it."""
+        assert self.dispersal is not None
+        leaves, structure = jax.tree.flatten(self.position)
+        values = [np.asarray(leaf) for leaf in leaves]
+        rng = np.random.default_rng([self.request.seed, chain, int(Purpose.START)])
+        shift = self.dispersal.push(self.dispersal.draw(rng, sum(value.size for value in values)))
+        shift = shift * SHRUNK ** self.request.shrunk.count(chain)
+        room = _room(self.kernel.target.domain, self.position, values)
+        for _ in range(TRIES):
+            moved = _shifted(values, shift, room)
+            try:
+                return self._state(chain, jax.tree.unflatten(structure, moved))
+            except InputError:
+                shift = shift / 2
+        return self._state(chain, self.position)
+
+
+def _room(domain: PyTree, position: PyTree, values: list[np.ndarray]) -> list[tuple[Any, Any]]:
+    """How far each number may go down and up: half-way to the wall."""
+    if domain is None:
+        return [(math.inf, math.inf)] * len(values)
+    room = []
+    for box, value in zip(leaf_boxes(domain, position), values, strict=True):
+        low, high = (-math.inf, math.inf) if box is None else (np.asarray(box.low), np.asarray(box.high))
+        here = value.astype(np.float64)
+        room.append(((here - low) / 2, (high - here) / 2))
+    return room
+
+
+def _shifted(values: list[np.ndarray], shift: np.ndarray, room: list[tuple[Any, Any]]) -> list[np.ndarray]:
+    moved, begin = [], 0
+    for value, (down, up) in zip(values, room, strict=True):
+        part = shift[begin : begin + value.size].reshape(value.shape)
+        far = np.where(part < 0, down, up)
+        with np.errstate(all="ignore"):
+            part = np.where(far > 0, part / (1 + np.abs(part) / far), 0.0)  # shorter, the closer it comes to a wall
+        moved.append((value.astype(np.float64) + part).astype(value.dtype))
+        begin += value.size
+    return moved

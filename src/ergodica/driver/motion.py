@@ -45,8 +45,8 @@ def _speed(kernel: Kernel, point: Point, name: str) -> np.ndarray:
     """sqrt(diag R^T M^-1 R), R the curl between momentum and position; of a matrix its diagonal will do."""
     recipe = kernel.recipe
     energy, pair = recipe.energy[name], (name, "position")
-    pair = pair if pair in recipe.curl else pair[::-1]
-    turn = np.abs(_diagonal(recipe.curl[pair].at(point, *pair)))
+    row, col = pair if pair in recipe.curl else ("position", name)
+    turn = np.abs(_diagonal(recipe.curl[row, col].at(point, row, col)))
     if isinstance(energy, Gaussian):
         return turn * np.sqrt(_diagonal(energy.inverse_operator(Layout.of(point.slot(name)))))
     return turn / np.sqrt(np.asarray(getattr(energy, "mass", 1.0), float))

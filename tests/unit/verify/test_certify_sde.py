@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
+from ergodica.verify.certificate.descent import descend
 from ergodica.verify.certificate.fault import smallest_error
 from ergodica.verify.certificate.handwritten import certify_sde
 from ergodica.verify.certificate.repairs import find_repairs
@@ -140,3 +141,76 @@ def test_smallest_error_is_the_gradient_that_was_added():
     error = np.stack([0.4 * points[:, 1] ** 2 + 0.3, 0.8 * points[:, 0] * points[:, 1]], axis=1)
     assert np.sqrt(np.mean((smallest_error(terms) - error) ** 2)) < 0.1
     assert find_repairs(terms, 1e-12) == []
+
+
+def cauchy(z):
+    return jnp.sum(jnp.log1p(z**2))
+
+
+def test_a_drift_that_cancels_everywhere_is_no_jump():
+    """D grad H = 2 z = div D for the Cauchy density and D = 1 + z^2: the drift is rounding, as are its slopes."""
+
+    def diffusion(z):
+        return jnp.diag(1 + z**2)
+
+    def cancelled(z):
+        return -(1 + z**2) * jax.grad(cauchy)(z) + 2 * z
+
+    right = certify_sde(cancelled, diffusion, cauchy, 1)
+    assert right.passed, str(right)
+    assert "zero up to rounding" in right["Fokker-Planck residual"].explanation
+    # a derivative that is hidden is still seen, however small the drift is that is left
+    hidden = certify_sde(lambda z: cancelled(z) - 1e-3 * jax.lax.stop_gradient(z) * cauchy(z), diffusion, cauchy, 1)
+    assert not hidden.passed
+
+
+def two_modes(z):
+    return -jnp.logaddexp(-jnp.sum(z**2) / 2, -jnp.sum((z - 9) ** 2) / 2)
+
+
+def test_a_mode_far_away_is_found_and_looked_at():
+    def halved_there(z):
+        return -jax.grad(two_modes)(z) * jnp.where(jnp.sum(z) > 18, 0.5, 1.0)
+
+    wrong = certify_sde(halved_there, identity, two_modes, 4)
+    assert not wrong["Fokker-Planck residual"].passed
+    assert any("vanishes at 1 of 2 modes" in note for note in wrong.notes)
+    right = certify_sde(lambda z: -jax.grad(two_modes)(z), identity, two_modes, 4)
+    assert right.passed, str(right)
+    assert any(note.startswith("The points lie at 2 modes, z[0] from -") for note in right.notes)
+
+
+def test_every_report_says_what_was_not_looked_at():
+    """A well so narrow that no descent finds it."""
+
+    def with_needle(z):
+        return -jnp.logaddexp(-energy(z), 9 - jnp.sum((z - 20) ** 2) / 2e-4)
+
+    def drift(z):
+        return -jax.grad(energy)(z)
+
+    for report in (certify_sde(drift, identity, with_needle, 2), certify_sde(lambda z: -z / 2, identity, energy, 2)):
+        assert any("at one mode" in note and note.endswith("was not looked at.") for note in report.notes)
+
+
+def test_the_coordinate_that_forgot_its_coupling_is_named_first():
+    """A Nose-Hoover chain whose second thermostat does not act back on the first, with noise at its end."""
+
+    def chain(z):
+        q, p, first, second = z
+        return jnp.stack([p, -q - first * p, p**2 - 1, first**2 - 1 - second])
+
+    fault = certify_sde(chain, lambda z: jnp.diag(jnp.array([0, 0, 0, 1.0])), energy, 4).fault
+    assert [k for k, _ in fault.alone] == [2, 3]
+    assert fault.coordinate == 2
+
+
+def test_descents_end_at_both_modes_or_are_not_settled():
+    starts = np.random.default_rng(0).normal(4.5, 10, (40, 3))
+    with jax.enable_x64(True):
+        ends = descend(two_modes, 1.0, starts, np.ones(3), 40)
+        falling = descend(lambda z: jnp.sum(z), 1.0, starts, np.ones(3), 40)
+    assert np.all(ends.is_settled)
+    np.testing.assert_allclose(ends.points, np.where(ends.points > 4.5, 9.0, 0.0), atol=0.05)
+    assert {0, 9} == set(np.round(ends.points[:, 0]).astype(int).tolist())
+    assert not np.any(falling.is_settled)

@@ -5,7 +5,7 @@ else. So the values themselves are asked: central differences at a point, and a 
 the integral of the derivative along it (Gauss-Legendre), which sees jumps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -23,18 +23,33 @@ FEW_NODES, FEW_WEIGHTS = np.polynomial.legendre.leggauss(7)
 LOCAL, CHORD = 1e-4, 0.05  # tolerances, of the largest derivative
 
 
-def check_derivatives(functions: Callable[[Array], dict[str, Array]], points: np.ndarray, seed: int) -> Check:
-    """Differences of every function against its derivative, along random directions at some of the points (n, dim)."""
-    spread = points.std(axis=0)
-    spread = np.where(spread > 0, spread, 1e-3 * (1 + np.abs(points).max(axis=0)))
+def check_derivatives(
+    functions: Callable[[Array], dict[str, Array]],
+    points: np.ndarray,
+    seed: int,
+    *,
+    spread: np.ndarray | None = None,
+    cancels: Mapping[str, float] | None = None,
+    eps: float = float(np.finfo(np.float64).eps),
+) -> Check:
+    """Differences of every function against its derivative, along random directions at some of the points (n, dim).
+
+    Args:
+        spread: the length of a chord in each coordinate; by default the points' standard deviation.
+        cancels: the size of the terms that a function is the sum of, where it is known: a drift of 1e-16 that is what
+            is left of terms of size 1 is rounding, and so are its differences.
+        eps: the rounding of the numbers that the functions hold.
+    """
+    widths = points.std(axis=0) if spread is None else spread
+    widths = np.where(widths > 0, widths, 1e-3 * (1 + np.abs(points).max(axis=0)))
     rng = np.random.default_rng([seed, 2])
     starts = points[:POINTS]
-    directions = jnp.asarray(rng.standard_normal(starts.shape) * spread / np.sqrt(starts.shape[1]))
+    directions = jnp.asarray(rng.standard_normal(starts.shape) * widths / np.sqrt(starts.shape[1]))
     times = np.concatenate([[-STEP, STEP, 0.0, 1.0], (NODES + 1) / 2, (FEW_NODES + 1) / 2])
     found = _along(functions, jnp.asarray(starts), directions, jnp.asarray(times))
     worst, figure = "", 0.0
     for name, (values, slopes) in found.items():
-        off = _distance(np.asarray(values), np.asarray(slopes))
+        off = _distance(np.asarray(values), np.asarray(slopes), (cancels or {}).get(name, 0.0), eps)
         if off > figure:
             worst, figure = name, off
     name = "derivatives are true"
@@ -58,7 +73,7 @@ def _along(functions: Any, starts: Array, directions: Array, times: Array) -> An
     return jax.vmap(jax.vmap(at, (None, None, 0)), (0, 0, None))(starts, directions, times)
 
 
-def _distance(values: np.ndarray, slopes: np.ndarray) -> float:
+def _distance(values: np.ndarray, slopes: np.ndarray, cancels: float, eps: float) -> float:
     """The largest miss, in units of its tolerance; what is not finite (outside a domain) is left out."""
     flat = values.reshape(*values.shape[:2], -1)
     rates = slopes.reshape(*slopes.shape[:2], -1)
@@ -70,7 +85,7 @@ def _distance(values: np.ndarray, slopes: np.ndarray) -> float:
         doubt = 10 * np.abs(integral - np.einsum("t,ntk->nk", FEW_WEIGHTS / 2, rough))
         chord = np.maximum(np.abs(flat[:, 3] - flat[:, 2] - integral) - doubt, 0.0)
         size = _largest(np.abs(rates))
-        noise = 1e3 * np.finfo(flat.dtype).eps * _largest(np.abs(flat[:, :4])) / STEP
+        noise = 1e3 * eps * max(_largest(np.abs(flat[:, :4])), cancels) / STEP
         unit = size + np.finfo(float).tiny
         misses = [local / (LOCAL * unit + noise), chord / (CHORD * unit + noise)]
     return max(_largest(miss) for miss in misses)

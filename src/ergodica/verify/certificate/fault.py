@@ -10,6 +10,7 @@ The drift error delta must leave the residual that was seen, div(delta p) = -res
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,8 @@ WIDTH = 8.0  # of a line to either side, in standard deviations of its coordinat
 VANISHES = 1e-6  # an integral along a line, over that of the absolute value
 BULK = 1e-4  # of the largest density on a line; below, the flux is a small difference of large numbers
 MOST_POLYNOMIALS = 60
+ZERO = 1e-12
+CUT = 0.05  # of how much a drift depended on a coordinate: not at all any more
 
 Evaluate = Callable[[np.ndarray], Terms]
 
@@ -68,8 +71,9 @@ def of_error(error: np.ndarray, terms: Terms, is_known: bool) -> Fault:
 
 
 def _sizes(k: int, sizes: np.ndarray, terms: Terms) -> tuple[float, float, tuple[float, ...]]:
-    drift = np.sqrt(np.mean(terms.parts[:, 0, k] ** 2))
-    relative = float(sizes[k] / drift) if drift > 0 else float("inf")
+    drift, *others = np.sqrt(np.mean(terms.parts[:, :, k] ** 2, axis=0))
+    is_zero = drift <= ZERO * max(others)  # what rounding leaves of terms that cancel is no drift
+    relative = float("inf") if is_zero else float(sizes[k] / drift)
     return float(sizes[k]), relative, tuple(float(size) for size in sizes)
 
 
@@ -80,9 +84,11 @@ def find_fault(evaluate: Evaluate, terms: Terms) -> Fault:
     sizes = {k: size for k in lines if (size := along_lines(evaluate, terms, k)) is not None}
     if not sizes:
         return of_error(smallest_error(terms), terms, is_known=False)
-    # An error is likelier where there is noise, and with it friction, than in dtheta = M^-1 r dt, unless that is zero.
+    # A term forgotten is likelier than one too many: of two coordinates that Q couples, one way is missing. Then, an
+    # error is likelier where there is noise, and with it friction, than in dtheta = M^-1 r dt.
+    cuts = {k: len(sizes) > 1 and cuts_coupling(evaluate, terms, k) for k in sizes}
     noise, spans = np.einsum("nii->ni", terms.diffusion).max(axis=0), terms.points.std(axis=0)
-    order = sorted(sizes, key=lambda k: (k not in terms.frozen, noise[k] == 0, sizes[k] / spans[k]))
+    order = sorted(sizes, key=lambda k: (k not in terms.frozen, cuts[k], noise[k] == 0, sizes[k] / spans[k]))
     by_coordinate = np.array([sizes[k] if k == order[0] else 0.0 for k in range(dim)])
     return Fault(order[0], *_sizes(order[0], by_coordinate, terms), alone=tuple((k, sizes[k]) for k in order))
 
@@ -91,23 +97,32 @@ def along_lines(evaluate: Evaluate, terms: Terms, k: int) -> float | None:
     """The root mean square of the error in coordinate k that explains the residual on its own; None: it cannot."""
     squares = []
     for start in range(0, min(ROUNDS * LINES, len(terms.points)), LINES):
-        error, density = _errors(evaluate, terms, k, start)
-        if error is None:
+        found = _on_lines(evaluate, terms, k, terms.points[start : start + LINES])
+        if found.error is None:
             return None
-        for on_line, weight in zip(error, density, strict=True):
-            bulk = weight > BULK
-            if np.any(bulk):
-                squares.append(np.average(on_line[bulk] ** 2, weights=weight[bulk]))
+        squares += _mean_squares(found.error, found.density)
     return float(np.sqrt(np.mean(squares))) if squares else None
 
 
-def _errors(evaluate: Evaluate, terms: Terms, k: int, start: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """(delta_k, density) on lines along z_k through some of the points; None where an integral does not vanish."""
+class _Lines(NamedTuple):
+    """On lines along z_k (LINES, NODES): its drift, the error delta_k, and the density over its largest on the line.
+
+    No error, where an integral of residual p along a line does not vanish.
+    """
+
+    drift: np.ndarray
+    error: np.ndarray | None
+    density: np.ndarray
+
+
+def _on_lines(evaluate: Evaluate, terms: Terms, k: int, through: np.ndarray) -> _Lines:
+    """Lines along z_k through these points (LINES, dim)."""
     centre, span = terms.points[:, k].mean(), terms.points[:, k].std()
     nodes = np.linspace(centre - WIDTH * span, centre + WIDTH * span, NODES)
-    points = np.repeat(terms.points[start : start + LINES], NODES, axis=0)
+    points = np.repeat(through, NODES, axis=0)
     points[:, k] = np.tile(nodes, LINES)
     on_lines = evaluate(points)
+    drift = on_lines.parts[:, 0, k].reshape(LINES, NODES)
     with np.errstate(all="ignore"):
         energy = on_lines.energy.reshape(LINES, NODES)
         lowest = np.min(np.where(np.isnan(energy), np.inf, energy), axis=1, keepdims=True)
@@ -117,7 +132,31 @@ def _errors(evaluate: Evaluate, terms: Terms, k: int, start: int) -> tuple[np.nd
         ends = np.abs(weighted[:, [0, -1]]).sum(axis=1)
         vanishes = (np.abs(weighted.sum(axis=1)) <= VANISHES * whole) & (ends <= VANISHES * whole)
         flux = (np.cumsum(weighted, axis=1) - weighted / 2) * (nodes[1] - nodes[0])
-        return (-flux / density if np.all(vanishes) else None), density
+        return _Lines(drift, -flux / density if np.all(vanishes) else None, density)
+
+
+def _mean_squares(values: np.ndarray, density: np.ndarray) -> list[float]:
+    """Of the values on each line, by the density, where that is not too small."""
+    lines = [(value, weight, weight > BULK) for value, weight in zip(values, density, strict=True)]
+    return [float(np.average(value[bulk] ** 2, weights=weight[bulk])) for value, weight, bulk in lines if np.any(bulk)]
+
+
+def cuts_coupling(evaluate: Evaluate, terms: Terms, k: int) -> bool:
+    """Whether the drift of z_k without its error no longer depends on a coordinate that it depends on with it."""
+    here, there = terms.points[:LINES], terms.points[LINES : 2 * LINES]
+    first = _on_lines(evaluate, terms, k, here)
+    for j in set(range(terms.points.shape[1])) - {k}:
+        second = _on_lines(evaluate, terms, k, np.where(np.arange(here.shape[1]) == j, there, here))
+        if first.error is None or second.error is None:
+            continue
+        density = np.minimum(first.density, second.density)
+        change = second.drift - first.drift
+        with np.errstate(all="ignore"):  # where there is no density an error may be anything
+            left = change - (second.error - first.error)
+        before, after = (np.sum(_mean_squares(value, density)) for value in (change, left))
+        if before > 0 and after <= CUT**2 * before:
+            return True
+    return False
 
 
 def smallest_error(terms: Terms) -> np.ndarray:

@@ -15,17 +15,15 @@ from ergodica.verify.certificate import hypoellipticity
 from ergodica.verify.certificate.derivatives import check_derivatives
 from ergodica.verify.certificate.fault import Fault, find_fault, of_error
 from ergodica.verify.certificate.otherlaw import OtherLaw, find_other_law
+from ergodica.verify.certificate.places import Places, find_places
 from ergodica.verify.certificate.repairs import Repair, find_repairs, in_words
 from ergodica.verify.certificate.tails import check_tails
 from ergodica.verify.certificate.terms import Functions, Terms, terms_at
 from ergodica.verify.functions import at, has_float32, mismatch
-from ergodica.verify.points import energies, walk
 from ergodica.verify.sde import from_functions
 from ergodica.verify.stationarity import rounding
 
 LIMIT = 100  # numbers; D is a matrix and is differentiated twice
-POINTS = 512
-STEPS = 200
 SLACK = 1e-10  # of the size of D, by which it may miss being symmetric and PSD
 COARSE_SLACK = 1e-5  # if its numbers are float32
 COARSE = (
@@ -79,8 +77,8 @@ def certify_sde(
     structure.check_temperature(temperature)
     structure.check_seed(seed)
     with jax.enable_x64(True):
-        points = find_points(hamiltonian, dim, start, float(temperature), seed)
-        return _Examination(functions, points, float(temperature), seed).report()
+        places = find_places(hamiltonian, dim, start, float(temperature), seed)
+        return _Examination(functions, places, float(temperature), seed).report()
 
 
 def _check_input(functions: Functions, dim: Any) -> None:
@@ -98,41 +96,13 @@ def _check_input(functions: Functions, dim: Any) -> None:
         raise InputError(f"{wrong}; with dim = {dim} the functions take one vector of {dim} numbers")
 
 
-def find_points(hamiltonian: Callable, dim: int, start: Any, temperature: float, seed: int) -> np.ndarray:
-    """Points (n, dim) where exp(-H/T) lives: walkers from `start`, or from around 0."""
-    n = POINTS if dim <= 10 else POINTS // 4 + 3 * dim
-    if start is None:
-        starts = np.random.default_rng([seed, 1]).standard_normal((n, dim))
-        where = "around 0: give start=, a point where it is"
-    else:
-        starts = np.tile(_checked_start(start, dim), (n, 1))
-        where = "at start: give one where it is"
-    value, slope = energies(hamiltonian, temperature, starts)
-    is_fine = np.isfinite(value) & np.all(np.isfinite(slope), axis=-1)
-    if not np.any(is_fine):
-        raise InputError(f"hamiltonian, or its gradient, is not finite {where}")
-    places, value = walk(hamiltonian, np.resize(starts[is_fine], (n, dim)), seed, STEPS, temperature)
-    is_late = value > np.median(value) + 10 + 2 * dim  # has not yet come to where the law lives
-    return np.resize(places[~is_late], (n, dim))
-
-
-def _checked_start(start: Any, dim: int) -> np.ndarray:
-    try:
-        first = np.asarray(start, np.float64)
-    except (TypeError, ValueError):
-        first = np.full(0, np.nan)
-    if first.shape != (dim,) or not np.all(np.isfinite(first)):
-        raise InputError(f"start = {start!r}: expected {dim} finite numbers, one point to start from")
-    return first
-
-
 class _Examination:
     """One SDE at its points."""
 
-    def __init__(self, functions: Functions, points: np.ndarray, temperature: float, seed: int):
+    def __init__(self, functions: Functions, places: Places, temperature: float, seed: int):
         self.functions, self.temperature, self.seed = functions, temperature, seed
-        self.dim = points.shape[1]
-        self.terms = self.evaluate(points)
+        self.places, self.dim = places, places.points.shape[1]
+        self.terms = self.evaluate(places.points)
         self.is_coarse = any(has_float32(function, self.dim) for function in functions)
         self.tolerance = rounding(np.float32 if self.is_coarse else np.float64)
         self.slack = COARSE_SLACK if self.is_coarse else SLACK
@@ -145,7 +115,7 @@ class _Examination:
         title = f"SDE in {self.dim} coordinates against exp(-H/{self.temperature:g}); {len(self.terms.points):,} points"
         residual = check_residual(self.terms, self.tolerance)
         checks = [check_psd(self.terms, self.slack), residual]
-        notes = [COARSE] if self.is_coarse else []
+        notes = [self.places.words, *([COARSE] if self.is_coarse else [])]
         if not residual.passed:
             return self.explained(title, checks, notes)
         checks += self.check_functions()
@@ -163,7 +133,10 @@ class _Examination:
             return {"drift": drift(z), "diffusion": diffusion(z), "hamiltonian": hamiltonian(z)}
 
         tails = check_tails(lambda z: hamiltonian(z) / self.temperature, points, self.seed)
-        return [tails, check_derivatives(values, points, self.seed)]
+        eps = float(np.finfo(np.float32 if self.is_coarse else np.float64).eps)
+        cancels = {"drift": float(np.max(np.abs(self.terms.parts)))}  # a drift is what D grad H and T div D leave of it
+        derivatives = check_derivatives(values, points, self.seed, spread=self.places.width, cancels=cancels, eps=eps)
+        return [tails, derivatives]
 
     def explained(self, title: str, checks: list[Check], notes: list[str]) -> SdeCertificate:
         """With the repair, the coordinate and the other law, for a residual that does not vanish."""
@@ -171,7 +144,7 @@ class _Examination:
         error = next((e for repair in repairs if (e := repair.misplaced(self.terms)) is not None), None)
         fault = find_fault(self.evaluate, self.terms) if error is None else of_error(error, self.terms, is_known=True)
         other = find_other_law(self.functions, self.terms, self.tolerance)
-        notes = [*notes, in_words(repairs), fault.words]
+        notes = [*notes, *self.only_at_some_modes(), in_words(repairs), fault.words]
         notes += [f"z[{k}] never moves: it has neither drift nor noise." for k in self.terms.frozen]
         if other is not None:
             notes.append(f"The process leaves {other.words} invariant instead.")
@@ -183,6 +156,16 @@ class _Examination:
             "other_law": None if other is None else other.words,
         }
         return SdeCertificate(title, tuple(checks), tuple(notes), figures, tuple(repairs), fault, other)
+
+    def only_at_some_modes(self) -> list[str]:
+        """Where the drift is right at one mode and wrong at another."""
+        modes = self.places.modes
+        worst = [float(np.max(self.terms.residual().relative[k::modes])) for k in range(modes)]
+        wrong = [k for k in range(modes) if worst[k] > self.tolerance]
+        if len(wrong) == modes:
+            return []
+        centres = " and ".join(at(np.median(self.terms.points[k::modes], axis=0)) for k in wrong)
+        return [f"The residual vanishes at {modes - len(wrong)} of {modes} modes, and not at that around {centres}."]
 
     def check_reach(self) -> tuple[list[Check], list[str]]:
         """Hormander's condition, where D is singular."""
@@ -251,7 +234,10 @@ def check_residual(terms: Terms, tolerance: float) -> Check:
     figure = float(residual.relative[worst])
     if figure <= tolerance:
         seen = residual.smallest_seen(tolerance)
-        words = f"exp(-H/T) is invariant; an error of the drift of {seen:.1e} of its size would have been seen"
+        error = f"an error of the drift of {seen:.1e} of its size"
+        if seen >= 1:  # the drift is itself rounding, of terms that cancel everywhere
+            error = f"the drift is zero up to rounding; an error of {tolerance:.1e} of the terms that cancel in it"
+        words = f"exp(-H/T) is invariant; {error} would have been seen"
     else:
         words = (
             f"exp(-H/T) is not invariant: the residual is {residual.value[worst]:.3g} at {at(terms.points[worst])}, "

@@ -23,6 +23,7 @@ from ergodica.verify.certificate.terms import Functions, Terms
 
 STARTS = (1.0, 0.5, 2.0, 0.2, 5.0)  # factors of H / T to set out from
 STEPS = 40
+NEARLY = 1e-3
 HELD = 1e-6  # the factor of H moves only if it must: where H is a quadratic itself, others could take its place
 FAR = (8.0, 16.0)  # how far out the energy must have risen, in distances of the points
 MOST = 40  # numbers up to which the Gaussian factors are tried
@@ -112,7 +113,8 @@ def solutions(quadratic: Quadratic, near: float) -> Iterator[np.ndarray]:
             if np.max(np.abs(step)) < 1e-15 * (1 + np.max(np.abs(x))):
                 break
         simple = np.round(4 * x) / 4
-        yield np.where(np.abs(x - simple) < near, simple, x)
+        for close in (NEARLY, near):  # the simpler law first, where the residual cannot tell the two apart
+            yield np.where(np.abs(x - simple) < close, simple, x)
 
 
 def still_directions(terms: Terms) -> np.ndarray | None:

@@ -6,4 +6,4 @@ class InputError(ValueError):
 
 
 class NonFiniteError(ArithmeticError):
-    """A chain left the finite numbers; the message names the chain, the step and what to do."""
+    """A chain is no longer finite; the message names the chain, the step and what to do."""

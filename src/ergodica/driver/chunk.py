@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
@@ -14,7 +15,7 @@ from ergodica.driver.batches import Batches
 from ergodica.driver.keys import Purpose
 from ergodica.driver.moments import Running, add_draw
 from ergodica.energy import Gaussian
-from ergodica.integrators import Kernel, Leapfrog, Setting, State
+from ergodica.integrators import Kernel, Leapfrog, Setting, State, StepInfo
 from ergodica.phase import Phase, Point
 
 LONGEST = 4_000  # of one or two chains; what a chunk costs beside its steps is a tenth at a thousand
@@ -34,7 +35,11 @@ class Chain(NamedTuple):
 
     state: State
     is_alive: Array
-    """False once a step would have left the finite numbers: the state stays as it was before it."""
+    """False once an evaluation or a step was not finite: the position is then the last that was followed by a finite
+    evaluation, and stays."""
+    before: PyTree = None
+    """The position one step earlier, to go back to: a state is known to be good only when the next step has evaluated
+    the potential. None where only moments are kept, which wait for that evaluation."""
     moments: Running | None = None
     reference: PyTree = None
     """Of a gradient estimator that has one for each chain: centre, gradient, potential."""
@@ -48,6 +53,8 @@ class Span(NamedTuple):
     steps: Any  # (length,), as the next two from NumPy
     step_sizes: Any  # (length,)
     made: Any  # how many of them are made
+    is_last: Any  # 1 in the last chunk of a run, else 0: then the last state is evaluated too
+    was_kept: Any  # whether the step before them was
     kept: Any  # places of the steps kept, padded with `length`
     temperature: Array
 
@@ -59,8 +66,8 @@ class Visit(NamedTuple):
     gradient_norm: Any  # of the steps kept, as the next two
     kinetic_temperature: Any
     accepted: Any
-    potential: Any  # (length,), of each step's batch; NaN where the target gives gradients only
-    is_alive: Any  # (length,)
+    potential: Any  # (length + 1,), of each step's batch, and after the last; NaN where there are gradients only
+    is_alive: Any  # (length + 1,), of the draw before the chunk, and of each step's
     cuts: Any  # (length,)
     largest_step: Any  # (length,)
 
@@ -73,6 +80,8 @@ class Note(NamedTuple):
     gradient_norm: Array
     kinetic_temperature: Array
     accepted: Array
+    is_good: Array
+    """Whether the evaluation was finite, and with it the state that the step began with."""
     is_alive: Array
     cuts: Array
     largest_step: Array
@@ -90,28 +99,38 @@ def run_chunk(
     length = span.steps.size
     draws = _draws_ahead(kernel, chain, span, is_group)
     is_kept = jnp.zeros((length,), bool).at[span.kept].set(True, mode="drop")
+    was_kept = jnp.concatenate([jnp.asarray(span.was_kept)[None], is_kept])
+    start = chain
 
-    def one(chain: Chain, draw: Any, batch: PyTree, step_size: Array, is_kept: Array) -> tuple[Chain, Note]:
-        return _step(kernel, keep, chain, draw, batch, step_size, span.temperature, is_kept)
+    def one(chain: Chain, draw: Any, batch: PyTree, step_size: Array, was_kept: Array, is_made: Array) -> Any:
+        return _step(kernel, keep, chain, draw, batch, step_size, span.temperature, was_kept, is_made)
 
-    step = jax.vmap(one, in_axes=(0, 0, None, None, None)) if is_group else one
+    step = jax.vmap(one, in_axes=(0, 0, None, None, None, None)) if is_group else one
 
     def body(i: Array, carry: tuple[Chain, Note]) -> tuple[Chain, Note]:
         chain, notes = carry
-        draw, place, step_size, is_kept_now = jax.tree.map(
-            lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, keepdims=False),
-            (draws, span.places, span.step_sizes, is_kept),
+        # one beyond the last step is not made: it only evaluates, on that step's batch
+        made = jnp.minimum(i, span.made - 1)
+        draw, place, step_size = jax.tree.map(
+            lambda leaf: jax.lax.dynamic_index_in_dim(leaf, made, keepdims=False),
+            (draws, span.places, span.step_sizes),
         )
         batch = None if batches is None else batches.at(place)
-        chain, note = step(chain, draw, batch, step_size, is_kept_now)
+        chain, note = step(chain, draw, batch, step_size, was_kept[i], i < span.made)
         write = jax.lax.dynamic_update_index_in_dim
         return chain, jax.tree.map(lambda notes, note: write(notes, note, i, 0), notes, note)
 
     blank = jax.vmap(lambda chain: _blank(chain, keep)) if is_group else lambda chain: _blank(chain, keep)
-    notes = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), jax.eval_shape(blank, chain))
+    notes = jax.tree.map(lambda leaf: jnp.zeros((length + 1, *leaf.shape), leaf.dtype), jax.eval_shape(blank, chain))
     # not a scan: how many steps are made is known when it runs, and a chunk cut short is the same program
-    chain, notes = jax.lax.fori_loop(0, span.made, body, (chain, notes))
-    return chain, _visit(notes, keep, span.kept, is_group)
+    chain, notes = jax.lax.fori_loop(0, span.made + span.is_last, body, (chain, notes))
+
+    def settled(start: Chain, chain: Chain, notes: Note) -> tuple[Chain, Array]:
+        return _settled(start, chain, notes, span)
+
+    settle = jax.vmap(settled, in_axes=(0, 0, 1), out_axes=(0, 1)) if is_group else settled
+    chain, is_alive = settle(start, chain, notes)
+    return chain, _visit(notes, is_alive, keep, span.kept, is_group)
 
 
 def _draws_ahead(kernel: Kernel, chain: Chain, span: Span, is_group: bool) -> Any:
@@ -136,14 +155,17 @@ def _step(
     batch: PyTree,
     step_size: Array,
     temperature: Array,
-    is_kept: Array,
+    was_kept: Array,
+    is_made: Array,
 ) -> tuple[Chain, Note]:
     if chain.reference is not None:
         kernel = with_reference(kernel, chain.reference)
     advance = kernel.step if isinstance(kernel.integrator, Leapfrog) else kernel.step_with
     new, info = advance(chain.state, draw, step_size, batch, temperature)
-    is_alive = chain.is_alive & all_finite(new.phase)
-    state = jax.tree.map(lambda a, b: jnp.where(is_alive, a, b), new, chain.state)
+    is_finite = all_finite(new.phase)
+    is_good = chain.is_alive & is_finite_evaluation(info, is_finite)
+    is_alive = is_good & is_finite
+    state = jax.tree.map(lambda a, b: jnp.where(is_alive & is_made, a, b), new, chain.state)
     position = state.phase.position
     dtype = tree.common_dtype(position)
     note = Note(
@@ -152,12 +174,53 @@ def _step(
         info.gradient_norm,
         kinetic_temperature(kernel, info.rubbed),
         info.accepted,
+        is_good,
         is_alive,
         jnp.where(is_alive, info.cuts, 0),
         jnp.asarray(info.largest_step, dtype),
     )
-    moments = None if chain.moments is None else add_draw(chain.moments, position, is_kept & is_alive)
-    return Chain(state, is_alive, moments, chain.reference), note
+    moments = chain.moments
+    if moments is not None:  # the draw of the step before, now that what follows it is known to be finite
+        moments = add_draw(moments, chain.state.phase.position, was_kept & is_good)
+    return Chain(state, is_alive, chain.before, moments, chain.reference), note
+
+
+def is_finite_evaluation(info: StepInfo, is_finite: Array) -> Array:
+    """Whether potential and gradient were finite; `is_finite`: whether the phase after the step is. A length that
+    overflows where the gradient itself does not leaves the phase finite."""
+    is_gradient = is_finite | jnp.isfinite(info.gradient_norm)
+    return is_gradient if info.potential is None else is_gradient & jnp.isfinite(info.potential)
+
+
+def _settled(start: Chain, chain: Chain, notes: Note, span: Span) -> tuple[Chain, Array]:
+    """The chain after its chunk, and which draws stand, from the one before the chunk on.
+
+    A draw stands if its own step and the evaluation of the next one were finite; that of the chunk's last step until
+    the next chunk tells. A chain that is not alive goes back to the last position that stands.
+    """
+    steps = jnp.arange(len(notes.is_good), dtype=jnp.int32)
+    after = notes.is_good | (steps >= span.made + span.is_last)
+    is_alive = after & jnp.concatenate([start.is_alive[None], notes.is_alive[:-1]])
+    is_alive = is_alive | (steps > span.made)  # of which nothing is known, and nobody asks
+    chain = chain._replace(is_alive=is_alive[span.made])
+    if start.before is None:
+        return chain, is_alive
+    # positions at places 0 (one step before the chunk), 1 (its start), 2 (after its first step), ...
+    first_bad = jnp.where(is_alive.all(), span.made, jnp.argmin(is_alive).astype(jnp.int32))
+
+    def at(place: Array) -> PyTree:
+        def leaf(before: Array, start: Array, later: Array) -> Array:
+            in_chunk = jax.lax.dynamic_index_in_dim(later, jnp.maximum(place - 2, 0), keepdims=False)
+            return jnp.where(place >= 2, in_chunk, jnp.where(place == 1, start, before))
+
+        return jax.tree.map(leaf, start.before, start.state.phase.position, notes.position)
+
+    before = at(first_bad)
+    position = jax.tree.map(
+        lambda here, back: jnp.where(chain.is_alive, here, back), chain.state.phase.position, before
+    )
+    state = chain.state._replace(phase=chain.state.phase._replace(position=position))
+    return chain._replace(state=state, before=before), is_alive
 
 
 def _blank(chain: Chain, keep: str | Callable) -> Note:
@@ -165,10 +228,10 @@ def _blank(chain: Chain, keep: str | Callable) -> Note:
     position = chain.state.phase.position
     number = jnp.zeros((), tree.common_dtype(position))
     truth, whole = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-    return Note(None if keep == "moments" else position, number, number, number, truth, truth, whole, number)
+    return Note(None if keep == "moments" else position, number, number, number, truth, truth, truth, whole, number)
 
 
-def _visit(notes: Note, keep: str | Callable, kept: Array, is_group: bool) -> Visit:
+def _visit(notes: Note, is_alive: Array, keep: str | Callable, kept: Array, is_group: bool) -> Visit:
     def chosen(leaf: PyTree) -> PyTree:
         return jax.tree.map(lambda x: jnp.take(x, kept, axis=0, mode="clip"), leaf)
 
@@ -182,10 +245,21 @@ def _visit(notes: Note, keep: str | Callable, kept: Array, is_group: bool) -> Vi
         chosen(notes.kinetic_temperature),
         chosen(notes.accepted),
         notes.potential,
-        notes.is_alive,
+        is_alive,
         notes.cuts,
         notes.largest_step,
     )
+
+
+def standing(draws: PyTree, is_alive: np.ndarray, last: PyTree) -> PyTree:
+    """The draws of a chunk, (draw, ...), with those that do not stand replaced by where the chain stays."""
+
+    def leaf(drawn: np.ndarray, last: Any) -> np.ndarray:
+        drawn = np.array(drawn)
+        drawn[~is_alive] = last
+        return drawn
+
+    return jax.tree.map(leaf, draws, last)
 
 
 def all_finite(phase: Phase) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.driver.batches import Batches, Drawn, Epochs, Orders, places_ahead
-from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, with_reference
+from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, standing, with_reference
 from ergodica.driver.feed import Feed, of_chain
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments_yet, summed
@@ -57,10 +57,13 @@ class Engine:
         self.temperature = jnp.asarray(temperature, float)
         self.feed, self.references = feed, references
         position = states[0].phase.position
-        start = no_moments(position) if keep == "moments" else None
-        alive = jnp.ones((), bool)
-        self.chains = [Chain(state, alive, start, reference) for state, reference in zip(states, own, strict=True)]
-        self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
+        is_moments, alive = keep == "moments", jnp.ones((), bool)
+        self.chains = [
+            Chain(state, alive, None, no_moments(position), reference) if is_moments
+            else Chain(state, alive, state.phase.position, None, reference)
+            for state, reference in zip(states, own, strict=True)
+        ]  # fmt: skip
+        self.totals = [no_moments_yet(position) for _ in states] if is_moments else None
         workers = min(len(states), os.cpu_count() or 1)
         self.groups = np.array_split(np.arange(len(states)), workers) if is_shared else None
         self._threads = Threads(workers, "ergodica", _as_here())
@@ -103,7 +106,9 @@ class Engine:
         kept = np.full(self.length // self.kept.thin + 1, self.length, np.int32)
         here = self.kept.between(first, first + count) - first
         kept[: len(here)] = here
-        return Span(keys, places, steps, padded, np.asarray(count, np.int32), kept, self.temperature)
+        made, is_last = np.asarray(count, np.int32), np.asarray(first + count == self.kept.total, np.int32)
+        was_kept = np.asarray(first > 0 and len(self.kept.between(first - 1, first)) > 0)
+        return Span(keys, places, steps, padded, made, is_last, was_kept, kept, self.temperature)
 
     def _places(self, chain: int, first: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
         """Of a chunk's batches."""
@@ -119,7 +124,7 @@ class Engine:
     def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> Visit:
         span = self._span(chain, first, count, handed)
         self.chains[chain], visit = run_chunk(self.kernel, self.batches, self.keep, self.chains[chain], span)
-        return self._trimmed(visit, first, count)
+        return self._trimmed(chain, visit, first, count)
 
     def _advance_group(self, group: np.ndarray, first: int, count: int, handed: PyTree) -> list[Visit | None]:
         # stacked and taken apart by NumPy: JAX takes as long as hundreds of steps over that many small arrays
@@ -131,16 +136,20 @@ class Engine:
         for place, i in enumerate(group):
             self.chains[i] = jax.tree.map(lambda leaf, p=place: leaf[p], chains)
             one = jax.tree.map(lambda leaf, p=place: leaf[:, p], visit)
-            visits.append(self._trimmed(one, first, count) if was_alive[place] else None)
+            visits.append(self._trimmed(int(i), one, first, count) if was_alive[place] else None)
         return visits
 
-    def _trimmed(self, visit: Visit, first: int, count: int) -> Visit:
+    def _trimmed(self, chain: int, visit: Visit, first: int, count: int) -> Visit:
         n = self.kept.before(first + count) - self.kept.before(first)
-        kept, every = (
-            jax.tree.map(lambda leaf, m=m: np.asarray(leaf)[:m], part)
-            for part, m in ((visit[:4], n), (visit[4:], count))
-        )
-        return Visit(*kept, *every)
+
+        def cut(part: PyTree, length: int) -> PyTree:
+            return jax.tree.map(lambda leaf: np.asarray(leaf)[:length], part)
+
+        trimmed = Visit(*cut(visit[:4], n), *cut(visit[4:6], count + 1), *cut(visit[6:], count))
+        if trimmed.draws is None or trimmed.is_alive.all():
+            return trimmed
+        is_alive = trimmed.is_alive[1:][self.kept.between(first, first + count) - first]
+        return trimmed._replace(draws=standing(trimmed.draws, is_alive, self.frozen_draw(chain)))
 
     def _merge_moments(self, is_last: bool) -> None:
         assert self.totals is not None
@@ -153,7 +162,8 @@ class Engine:
     def _renew_references(self) -> None:
         for i, chain in enumerate(self.chains):
             if self.is_alive(i):
-                self.chains[i] = chain._replace(reference=self.references.at(chain.state.phase.position))
+                renewed = self.references.renewed(chain.state.phase.position, chain.reference)
+                self.chains[i] = chain._replace(reference=renewed)
 
     def frozen_draw(self, chain: int) -> PyTree:
         """What a frozen chain adds at every step that is kept."""

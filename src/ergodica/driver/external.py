@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.chunk import Chain, Visit, all_finite, kinetic_temperature
+from ergodica.driver.chunk import Chain, Visit, all_finite, is_finite_evaluation, kinetic_temperature, standing
 from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.moments import Running, merged, no_moments_yet, summed
 from ergodica.driver.schedules import StepSizes
@@ -44,7 +44,7 @@ class ExternalEngine:
         self.light = with_domain_only(kernel)
         self.seed, self.sizes, self.kept, self.keep = seed, sizes, kept, keep
         self.temperature = jnp.asarray(temperature, float)
-        self.chains = [Chain(state, jnp.ones((), bool)) for state in states]
+        self.chains = [Chain(state, jnp.ones((), bool), state.phase.position) for state in states]
         position = states[0].phase.position
         self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
         self._batches, self._given = iter(kernel.target.batches), 0
@@ -61,8 +61,7 @@ class ExternalEngine:
                 batch = self._next_batch(step, i)
                 if was_alive[i]:
                     notes[i].append(self._step(i, step, size, batch))
-        kept = self.kept.between(first, first + count) - first
-        return [self._visit(part, kept) if alive else None for part, alive in zip(notes, was_alive, strict=True)]
+        return [self._visit(i, notes[i], first) if was_alive[i] else None for i in range(len(self.chains))]
 
     def _next_batch(self, step: int, chain: int) -> Any:
         try:
@@ -88,20 +87,38 @@ class ExternalEngine:
             gradient = self.target.gradient_at(probed.phase.position, batch, seed, is_finite=step == 0)
         self.chains[i], visit = _finish(self.light, chain, probed, gradient, draws, number, self.temperature)
         visit = jax.tree.map(np.asarray, visit)
-        if self.totals is not None and visit.is_alive and len(self.kept.between(step, step + 1)):
-            one = Running(np.asarray(1), visit.draws, jax.tree.map(np.zeros_like, visit.draws))
-            self.totals[i] = merged(self.totals[i], one)
+        self._add_to_moments(i, step, chain, visit)
         return visit
 
-    def _visit(self, notes: list[Visit], kept: np.ndarray) -> Visit:
+    def _add_to_moments(self, i: int, step: int, chain: Chain, visit: Visit) -> None:
+        """The draw of the step before, now that a finite gradient follows it; nothing follows the last one."""
+        if self.totals is None:
+            return
+        draws = [(step - 1, chain.state.phase.position, visit.is_alive[0])]
+        if step == self.kept.total - 1:
+            draws.append((step, visit.draws, visit.is_alive[1]))
+        for number, draw, is_alive in draws:
+            if is_alive and number >= 0 and len(self.kept.between(number, number + 1)):
+                one = jax.tree.map(np.asarray, draw)
+                self.totals[i] = merged(self.totals[i], Running(np.asarray(1), one, jax.tree.map(np.zeros_like, one)))
+
+    def _visit(self, chain: int, notes: list[Visit], first: int) -> Visit:
+        count = len(notes)
         whole = jax.tree.map(lambda *parts: np.stack(parts), *notes)
-        chosen = [jax.tree.map(lambda leaf: leaf[kept], part) for part in whole[:4]]
-        visit = Visit(*chosen, *whole[4:])
+        # a draw stands if its own step and the gradient after it were finite
+        is_alive = np.append(whole.is_alive[:, 0], True)
+        is_alive[1:] &= whole.is_alive[:, 1]
+        kept = self.kept.between(first, first + count) - first
+        draws, *met = (jax.tree.map(lambda leaf: leaf[kept], part) for part in whole[:4])
+        potential = np.append(whole.potential, np.asarray(np.nan, whole.potential.dtype))
+        visit = Visit(None, met[0], met[1], met[2], potential, is_alive, whole.cuts, whole.largest_step)
         if self.keep == "moments":
-            return visit._replace(draws=None)
+            return visit
         if callable(self.keep) and len(kept):
-            return visit._replace(draws=jax.tree.map(np.asarray, jax.vmap(self.keep)(visit.draws)))
-        return visit
+            draws = jax.tree.map(np.asarray, jax.vmap(self.keep)(draws))
+        if not is_alive.all():
+            draws = standing(draws, is_alive[1:][kept], self.frozen_draw(chain))
+        return visit._replace(draws=draws)
 
     def moments(self) -> Any:
         return None if self.totals is None else summed(self.totals)
@@ -150,13 +167,17 @@ def _finish(
     kernel: Kernel, chain: Chain, probed: State, gradient: Any, draws: Any, step_size: Any, temperature: Any
 ) -> tuple[Chain, Visit]:
     new, info = kernel.finish(probed, (Evaluation(gradient),), draws, step_size, None, temperature)
-    is_alive = chain.is_alive & all_finite(probed.phase) & all_finite(new.phase)
+    is_finite = all_finite(new.phase)
+    is_good = chain.is_alive & all_finite(probed.phase) & is_finite_evaluation(info, is_finite)
+    is_alive = is_good & is_finite
     state = jax.tree.map(lambda a, b: jnp.where(is_alive, a, b), new, chain.state)
-    position = state.phase.position
+    # where the gradient was not finite, the draw that led to it is withdrawn
+    position = jax.tree.map(lambda a, b: jnp.where(is_good, a, b), state.phase.position, chain.before)
+    before = jax.tree.map(lambda a, b: jnp.where(is_good, a, b), chain.state.phase.position, chain.before)
+    state = state._replace(phase=state.phase._replace(position=position))
     nothing = jnp.asarray(jnp.nan, tree.common_dtype(position))
     temperature_now = kinetic_temperature(kernel, info.rubbed)
     cuts = jnp.where(is_alive, info.cuts, 0)
-    visit = Visit(
-        position, info.gradient_norm, temperature_now, info.accepted, nothing, is_alive, cuts, info.largest_step
-    )
-    return Chain(state, is_alive), visit
+    both = jnp.stack([is_good, is_alive])
+    visit = Visit(position, info.gradient_norm, temperature_now, info.accepted, nothing, both, cuts, info.largest_step)
+    return Chain(state, is_alive, before), visit

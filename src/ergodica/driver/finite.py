@@ -1,4 +1,4 @@
-"""Chains that leave the finite numbers: frozen, named, with the step and what to do; never a NaN in silence."""
+"""Chains that are no longer finite: frozen, named, with the step and what to do; never a NaN in silence."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from ergodica.errors import InputError, NonFiniteError
 from ergodica.integrators import Kernel
 
 ADVICE = "the step size is probably too large: try a tenth of it"
+WALL = "where the density is zero behind a wall, give the target a domain= (eg.Box, eg.positive)"
 AT_ONCE = 1_000  # steps: where no chain outlives them, nothing was sampled
 
 
@@ -20,14 +21,20 @@ class NothingSampled(InputError):
 
 
 class Frozen(NamedTuple):
-    """A chain that went no further, and the step that would have left the finite numbers."""
+    """A chain that went no further, the first step whose draw does not stand, and the potential met after it where that
+    was not finite."""
 
     chain: int
     step: int
     step_size: float
+    potential: str | None = None
 
     def words(self) -> str:
-        return f"chain {self.chain} left the finite numbers at step {self.step} with step size {self.step_size:g}"
+        met = "is no longer finite" if self.potential is None else f"met a potential of {self.potential}"
+        return f"chain {self.chain} {met} at step {self.step} with step size {self.step_size:g}"
+
+    def advice(self) -> str:
+        return ADVICE if self.potential is None else f"{WALL}; otherwise {ADVICE}"
 
 
 def newly_frozen(
@@ -35,25 +42,43 @@ def newly_frozen(
 ) -> list[Frozen]:
     """Those frozen in the chunk that began at step `first`; warned of, once each.
 
-    Where a field of the recipe knows the reason (`eg.gsgrhmc`: its offset) the run stops with it.
+    `sizes`: of the step before the chunk, and of its own. Where a field of the recipe knows the reason (`eg.gsgrhmc`:
+    its offset) the run stops with it.
     """
     found = []
     for chain, visit in enumerate(visits):
         if visit is None or visit.is_alive.all():
             continue
         at = int(np.argmin(visit.is_alive))
-        found.append(Frozen(chain, first + at, float(sizes[at])))
+        potential = _not_finite(visit.potential[at]) if kernel.target.has_potential else None
+        found.append(Frozen(chain, first - 1 + at, float(sizes[at]), potential))
+        _refuse_start(found[-1])
         reason = _explanation(kernel, visit.potential[: at + 1])
         if reason is not None:
             raise NonFiniteError(f"{found[-1].words()}: {reason}")
     everyone = [*known, *found]
     if found and len(everyone) == len(visits) and all(frozen.step < AT_ONCE for frozen in everyone):
         steps = max(frozen.step for frozen in everyone) + 1
-        example = min(everyone, key=lambda frozen: frozen.step).words()
-        raise NothingSampled(f"every chain left the finite numbers within {steps} steps, as {example}: {ADVICE}")
+        example = min(everyone, key=lambda frozen: frozen.step)
+        raise NothingSampled(
+            f"no chain is finite for more than {steps} steps, as {example.words()}: {example.advice()}"
+        )
     for frozen in found:
-        warnings.warn(f"{frozen.words()} and stays at its last finite state: {ADVICE}", stacklevel=2)
+        warnings.warn(f"{frozen.words()} and stays at its last finite state: {frozen.advice()}", stacklevel=2)
     return found
+
+
+def _not_finite(potential: Any) -> str | None:
+    return None if np.isfinite(potential) else f"{float(potential):g}"
+
+
+def _refuse_start(frozen: Frozen) -> None:
+    if frozen.step < 0:
+        raise NothingSampled(
+            f"chain {frozen.chain} cannot start: "
+            + ("its gradient is not finite" if frozen.potential is None else f"its potential is {frozen.potential}")
+            + f"; start elsewhere, and {WALL}"
+        )
 
 
 def _explanation(kernel: Kernel, potentials: Any) -> str | None:

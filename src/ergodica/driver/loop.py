@@ -74,17 +74,21 @@ def follow(
             pace.made(count, taken)
             _note(chains, course, visits, first, count)
             with nullcontext() if checkpoint is None else checkpoint.advising():
+                is_withdrawn = _withdraw(chains, store, visits, first)
                 temperature = _keep(chains, store, visits, first, count)
                 course.step, course.seconds, count = first + count, course.seconds + taken, following
                 tell(course.step, temperature, len(course.frozen))
                 if checkpoint is not None:
-                    checkpoint.save_if_due(chains, course, is_urgent=interrupts.received is not None)
+                    # of draws that were changed the checkpoint before says something else
+                    is_urgent = interrupts.received is not None or is_withdrawn
+                    checkpoint.save_if_due(chains, course, is_urgent=is_urgent)
             if interrupts.received is not None and course.step < total:
                 interrupts.stop(f"stopped at step {course.step:,} of {total:,}; {interrupts.advice}")
 
 
 def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int, count: int) -> None:
-    sizes = chains.sizes.between(first, first + count)
+    before = max(first - 1, 0)
+    sizes = np.append(chains.sizes.between(before, before + 1), chains.sizes.between(first, first + count))
     course.frozen += newly_frozen(chains.kernel, visits, first, sizes, course.frozen)
     seen = [visit for visit in visits if visit is not None]
     course.steps_seen += count * len(visits)
@@ -94,8 +98,18 @@ def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int
             course.steps_cut += int(cut)
             course.directions_cut += int(visit.cuts.sum())
             course.largest_step = min(
-                course.largest_step, float(visit.largest_step[visit.is_alive].min(initial=np.inf))
+                course.largest_step, float(visit.largest_step[visit.is_alive[1:]].min(initial=np.inf))
             )
+
+
+def _withdraw(chains: Chains, store: Store, visits: list[Visit | None], first: int) -> bool:
+    """Take back the last draw of chains whose first evaluation in this chunk was not finite; whether there were any."""
+    lost = [chain for chain, visit in enumerate(visits) if visit is not None and not visit.is_alive[0]]
+    if not lost or first == 0 or len(chains.kept.between(first - 1, first)) == 0:
+        return False
+    for chain in lost:
+        store.withdraw(chain, chains.frozen_draw(chain) if store.leaves else None)
+    return True
 
 
 def _keep(chains: Chains, store: Store, visits: list[Visit | None], first: int, count: int) -> float:
@@ -119,13 +133,13 @@ def _keep(chains: Chains, store: Store, visits: list[Visit | None], first: int, 
 
 
 def _statistics(visit: Visit | None, places: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
-    """Of one chain's kept steps; NaN from the step on that would have left the finite numbers."""
+    """Of one chain's kept steps; NaN from the first one on whose draw does not stand."""
     if visit is None:
         nothing = np.full(len(places), np.nan)
         met = {"potential": nothing, "gradient_norm": nothing, "kinetic_temperature": nothing}
         frozen = np.ones(len(places), bool)
         return {"step_size": sizes, **met, "diverging": frozen, "accepted": ~frozen}
-    alive = visit.is_alive[places]
+    alive = visit.is_alive[1:][places]
     met = {
         "potential": visit.potential[places],
         "gradient_norm": visit.gradient_norm,

@@ -36,6 +36,15 @@ class References:
         found = self.estimator.prepare(self.target, position)
         return found.centre, found.gradient, found.centre_potential
 
+    def renewed(self, position: PyTree, old: PyTree) -> PyTree:
+        """As `at`; the old one where there is none: behind a wall, as the chain's next step will find."""
+        from ergodica.gradients.control import NoReference
+
+        try:
+            return self.at(position)
+        except NoReference:
+            return old
+
     def begin(self, positions: list[PyTree]) -> list[PyTree]:
         """The reference of each chain; None where they share one."""
         if self.is_each:

@@ -21,6 +21,8 @@ STATS = {  # by name, with its dtype; None: that of the position
     "accepted": np.bool_,
 }
 
+WITHDRAWN = {"diverging": True, "accepted": False}  # of a draw that does not stand; all else NaN
+
 
 class Kept(NamedTuple):
     """Which steps are kept: every `thin`-th after the warm-up."""
@@ -69,6 +71,9 @@ class Column:
         self.array[:, self.count : self.count + len(block)] = np.swapaxes(block, 0, 1)
         self.count += len(block)
 
+    def truncate(self, count: int) -> None:
+        self.count = count
+
     def drawn(self) -> np.ndarray:
         return self.array[:, : self.count]
 
@@ -88,6 +93,14 @@ class Store:
         for name, column in self.stats.items():
             column.append(np.ascontiguousarray(stats[name].T, column_dtype(column)))
 
+    def withdraw(self, chain: int, draw: PyTree) -> None:
+        """Put `draw`, where the chain stays, for its last one, which does not stand."""
+        for column, value in zip(self.leaves, jax.tree.leaves(draw), strict=True):
+            _change_last(column, chain, value)
+        for name, column in self.stats.items():
+            if name != "step_size":
+                _change_last(column, chain, WITHDRAWN.get(name, np.nan))
+
     def posterior(self) -> PyTree:
         if self.shape.one is None:
             return None
@@ -96,6 +109,13 @@ class Store:
 
     def statistics(self) -> dict[str, np.ndarray]:
         return {name: drawn(column) for name, column in self.stats.items()}
+
+
+def _change_last(column: Any, chain: int, value: Any) -> None:
+    last = np.array(drawn(column)[:, -1:])
+    last[chain] = value
+    column.truncate(column.count - 1)
+    column.append(np.ascontiguousarray(np.swapaxes(last, 0, 1)))
 
 
 def column_dtype(column: Any) -> np.dtype:

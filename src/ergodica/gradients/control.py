@@ -104,6 +104,10 @@ class Referenced(Target):
         return eqx.tree_at(lambda r: r.target, self, self.target.without_data())
 
 
+class NoReference(InputError):
+    """The position has no finite potential or gradient to compare batches with."""
+
+
 def referenced(target: Any, centre: PyTree) -> Referenced:
     """The target with `centre` as its reference: one pass over all data."""
     if isinstance(target, Referenced):
@@ -118,7 +122,7 @@ def referenced(target: Any, centre: PyTree) -> Referenced:
     check_position(centre, target.init, target.domain)
     potential, gradient = evaluate_all(target, centre)
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((potential, gradient))):
-        raise InputError(
+        raise NoReference(
             "the potential or its gradient is not finite at the reference position: give a centre inside the support"
         )
     return Referenced(target, centre, gradient, potential)

@@ -88,8 +88,9 @@ class Leapfrog(eqx.Module):
         potential, gradient = target.evaluate(start.position)
         end, new_potential, new_gradient = jax.lax.fori_loop(0, self.steps, leap, (start, potential, gradient))
         rise = energy(end, new_potential) - energy(start, potential)
-        # a NaN energy, at a point where the potential is not defined, is rejected: NaN compares as false
-        accepted = jax.random.uniform(k_accept, (), dtype) < jnp.exp(-rise / tree.cast(setting.temperature, rise))
+        # an end at which the potential is not defined, or infinite, is refused
+        chance = jnp.exp(-rise / tree.cast(setting.temperature, rise))
+        accepted = jnp.isfinite(rise) & (jax.random.uniform(k_accept, (), dtype) < chance)
         ends, starts = (end, new_potential, new_gradient), (start, potential, gradient)
         phase, potential, gradient = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), ends, starts)
         return phase, potential, gradient, accepted

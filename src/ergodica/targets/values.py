@@ -63,7 +63,7 @@ def check_evaluation(potential: Array, gradient: PyTree) -> None:
     if not np.isfinite(potential):
         raise InputError(
             f"the potential is {potential} at this position, expected a finite number: the position may be where the "
-            "density is zero (start elsewhere, or declare a domain), or the function overflows there"
+            "density is zero (start elsewhere, or give the target a domain=), or the function overflows there"
         )
     bad = first_non_finite(gradient, "gradient")
     if bad is not None:

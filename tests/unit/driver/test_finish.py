@@ -224,8 +224,9 @@ def test_to_look_at_an_unfinished_run_writes_nothing(out):
 
 def test_moments_so_far_can_be_looked_at(out):
     stopped(out, call=59, keep="moments")
-    part, expected = load(out), run(keep="moments", steps=10).moments
-    np.testing.assert_array_equal(part.moments.count, [10, 10])
+    # without the last draw: what follows it is not known yet
+    part, expected = load(out), run(keep="moments", steps=9).moments
+    np.testing.assert_array_equal(part.moments.count, [9, 9])
     np.testing.assert_array_equal(part.moments.mean["mean"], expected.mean["mean"])
     np.testing.assert_array_equal(part.moments.variance["mean"], expected.variance["mean"])
 

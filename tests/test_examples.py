@@ -7,16 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.selection import long_unless
+
+
+def stem(path: Path) -> str:
+    return path.stem
+
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
-LONG = {"audit_blackjax": ["--quick"]}  # scripts of minutes, which have a shorter way
+SHORTENED = {"audit_blackjax": ["--quick"]}  # scripts of minutes, which have a shorter way
+SHORT = ("first_sampler", "own_recipe", "is_it_right", "overnight")  # those that README shows
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", long_unless(SCRIPTS, *SHORT, name=stem), ids=stem)
 def test_example_runs(script):
     # ArviZ 0.23 warns of its own next version when it is imported
     strict = ["-W", "error", "-W", "ignore::FutureWarning:arviz"]
-    command = [sys.executable, *strict, script, *LONG.get(script.stem, [])]
+    command = [sys.executable, *strict, script, *SHORTENED.get(script.stem, [])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -14,6 +14,7 @@ from scipy.special import kv
 
 import ergodica as eg
 from ergodica.targets.base import Truth
+from tests.selection import long_unless
 from tests.statistical import bias
 from tests.statistical.discrete_law import aboba
 
@@ -108,6 +109,10 @@ CASES = {
 }
 
 
+# Gamma in D, Gamma in Q, an energy that is read, a thermostat; every builder has its deterministic tests in tests/laws
+SHORT = ("sgrld/wave/euler", "sgrhmc/wave/splitting", "gsgrhmc/splitting", "coordinate_sgnht/splitting")
+
+
 def true_law(case):
     """Mean and covariance of every slot under exp(-H/T)."""
     d = len(case.target.truth.mean)
@@ -132,7 +137,7 @@ def measured(case):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", long_unless(CASES, *SHORT))
 def test_the_bias_vanishes_at_the_stated_order(name):
     case = CASES[name]
     found = measured(case)
@@ -152,7 +157,9 @@ class Dropped(eg.Recipe):
         return {}
 
 
-@pytest.mark.parametrize("name", ["sgrld/wave/euler", "sgrhmc/wave/splitting", "gsgrhmc/splitting"])
+@pytest.mark.parametrize(
+    "name", long_unless(["sgrld/wave/euler", "sgrhmc/wave/splitting", "gsgrhmc/splitting"], "sgrld/wave/euler")
+)
 def test_without_gamma_the_bias_stays(name):
     case = CASES[name]
     wrong = Dropped(case.recipe.energy, case.recipe.diffusion, case.recipe.curl)
@@ -177,7 +184,11 @@ class LouderSplitting(Louder, eg.Splitting):
 
 
 @pytest.mark.parametrize(
-    ("name", "integrator"), [("sgrld/wave/euler", LouderEuler()), ("sgrhmc/wave/splitting", LouderSplitting())]
+    ("name", "integrator"),
+    [
+        ("sgrld/wave/euler", LouderEuler()),
+        pytest.param("sgrhmc/wave/splitting", LouderSplitting(), marks=pytest.mark.long),
+    ],
 )
 def test_with_too_much_noise_the_bias_stays(name, integrator):
     case = CASES[name]

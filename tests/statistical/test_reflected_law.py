@@ -8,6 +8,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.integrators import reflection
+from tests.selection import long_unless
 
 CHAINS = 10_000
 SKEWED = np.array([[1.0, 0.6], [0.6, 1.5]])
@@ -83,7 +84,7 @@ def slanted_moments(name, step_size, seed, version="right"):
     return mean_and_error(np.stack([x - 1, y - 0.5, x**2 - 2, y**2 - 1.5, x * y - 1], axis=1))
 
 
-@pytest.mark.parametrize("name", OBLIQUE)
+@pytest.mark.parametrize("name", long_unless(OBLIQUE, "sgld, dense D"))
 def test_oblique_reflection_keeps_the_law_as_the_step_goes_to_zero(name):
     step_size, order = OBLIQUE[name][2], 1 if isinstance(OBLIQUE[name][1], eg.Euler) else 2
     (coarse, coarse_error), (fine, fine_error) = (
@@ -94,7 +95,7 @@ def test_oblique_reflection_keeps_the_law_as_the_step_goes_to_zero(name):
     assert np.max(np.abs(limit) / error) < 4.5
 
 
-@pytest.mark.parametrize("name", OBLIQUE)
+@pytest.mark.parametrize("name", long_unless(OBLIQUE, "sgld, dense D"))
 def test_reflection_along_the_normal_would_not(name, monkeypatch):
     monkeypatch.setattr(reflection, "is_entrywise", lambda *operators: True)
     deviation, error = slanted_moments(name, OBLIQUE[name][2], 5, version="along the normal")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
+from tests.selection import long_unless
 from tests.statistical import linear_cases
 from tests.statistical.chains import mean_and_error, run_chains
 from tests.statistical.one_step import one_step
@@ -128,7 +129,10 @@ def deviation_at(pair: Pair, temperature: float, kernel: eg.Kernel | None = None
     return float(np.max(np.abs(fine - temperature * np.linalg.inv(PRECISION)) / error))
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+SHORT = ("sgrld elementwise", "sgrhmc Splitting", "gsgrhmc Euler", "sgnht Splitting", "hmc")
+
+
+@pytest.mark.parametrize("pair", long_unless(PAIRS, *SHORT, name=lambda pair: pair.name), ids=lambda pair: pair.name)
 def test_variance_is_proportional_to_temperature(pair):
     found = {temperature: deviation_at(pair, temperature) for temperature in TEMPERATURES}
     assert max(found.values()) < LIMIT, found

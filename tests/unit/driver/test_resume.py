@@ -90,6 +90,7 @@ def test_killed_in_a_write_and_resumed(whole, busy, tmp_path, monkeypatch, call)
     assert os.listdir(tmp_path) == ["run.nc"]
 
 
+@pytest.mark.long  # kills at chosen moments are above, at random ones in benchmarks/attacks.py
 def test_kill_9_at_random_moments(tmp_path):
     out = tmp_path / "run.nc"
     rng = np.random.default_rng(3)

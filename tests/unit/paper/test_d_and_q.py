@@ -237,7 +237,9 @@ def test_a_run_in_which_no_step_is_admitted_ends_with_nothing_reproduced(monkeyp
     assert {c.verdict for c in result.claims} == {"not reproduced"}
 
 
-@pytest.mark.parametrize(("growth", "verdict"), [(4.0, "reproduced"), (0.25, "not reproduced")])
+@pytest.mark.parametrize(
+    ("growth", "verdict"), [(4.0, "reproduced"), pytest.param(0.25, "not reproduced", marks=pytest.mark.long)]
+)
 def test_a_run_has_verdicts_that_follow_pictures_and_tables(monkeypatch, growth, verdict):
     def speed(choice):
         return growth ** (choice.diffusion_grows + choice.curl_grows) * growth ** (choice.every > 0)

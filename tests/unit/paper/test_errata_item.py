@@ -94,6 +94,7 @@ def test_a_changed_sign_in_q_changes_the_claim_on_updates(monkeypatch):
     assert table.rows[0][1] == pytest.approx(2.0)
 
 
+@pytest.mark.long
 def test_the_older_gamma_has_no_law_with_its_2_and_another_measure_without():
     older, without = (samplers.certified(WRONG[name]) for name in (sampler_claims.OLDER, sampler_claims.WITHOUT_2))
     claim = sampler_claims.older_claim({"dense metric": older})
@@ -110,6 +111,7 @@ def test_every_slip_has_a_right_form_in_the_library():
     assert {slip.name for slip in SLIPS} == {*sampler_claims.WORDS, sampler_claims.OLDER, sampler_claims.WITHOUT_2}
 
 
+@pytest.mark.long
 def test_every_claim_is_short_and_has_a_rule(result):
     for claim in result.claims:
         assert claim.rule
@@ -117,6 +119,7 @@ def test_every_claim_is_short_and_has_a_rule(result):
         assert claim.kind == "print" or not claim.name.startswith("printed-")
 
 
+@pytest.mark.long
 def test_every_line_of_the_list_has_its_claim_and_every_printed_formula_its_line(result):
     here = {line.claim for line in lines.LINES if line.item == "errata"}
     assert here == {claim.name for claim in result.claims if claim.kind != "ours"}
@@ -138,10 +141,12 @@ def others_of(*items):
     return {f"see item {item}" for item in items}
 
 
+@pytest.mark.long
 def test_what_is_found_can_be_written(result):
     assert store.faults(result) == []
 
 
+@pytest.mark.long
 def test_verdicts_on_what_is_no_sampler(result):
     verdicts = {claim.name: claim for claim in result.claims}
     for name in ("printed-remark", "printed-schedule", "printed-gibbs", "printed-closed-form"):

@@ -44,7 +44,7 @@ def test_sgnht_in_three_dimensions():
 
 
 # 20 random recipes; a fine and a coarse grid, so that errors from rounding to a thousandth of the drift come up
-CASES = [(2, 256, range(6)), (2, 44, range(6, 16)), (3, 64, range(4))]
+CASES = [(2, 256, range(6)), (2, 44, range(6, 16)), pytest.param(3, 64, range(4), marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize(("dim", "resolution", "seeds"), CASES)

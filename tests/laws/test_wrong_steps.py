@@ -12,7 +12,7 @@ WORDS = {
     "euler_refreshed": "drift is 0.8",
     "hmc_momentum_temperature": "it samples at temperature",
     "hmc_never_refreshed": "randomness comes from init alone",
-    "hmc_potential_only": "it samples at temperature",
+    "hmc_potential_only": "Hastings' ratio",
     "leapfrog_momentum_temperature": "it samples at temperature",
     "own_batch_step": "of what the noise asks for",
     "resampled_step_exponential": "the law is skewed in position[",
@@ -40,9 +40,9 @@ WORDS = {
     "sgrhmc_step_printed": "runs away",
     "sgrhmc_step_sign_of_gamma": "the mean of position[",
     "sgrld_step_elementwise_root": "drift and noise between position[0] and position[1]",
-    "sgrld_step_gamma_dropped": "the mean of position[",
+    "sgrld_step_gamma_dropped": "Gamma is left out",
     "sgrld_step_gamma_index": "it samples at temperature",
-    "sgrld_step_printed": "the mean of position[",
+    "sgrld_step_printed": "Gamma has the wrong sign",
 }
 
 

@@ -86,6 +86,13 @@ def test_a_report_reads_well_and_goes_to_json(langevin):
     assert figures["p_value"] == langevin.p_value > langevin.false_alarm == 1e-4
 
 
+def test_a_report_states_the_sizes_that_it_would_have_seen(langevin):
+    said = next(note for note in langevin.notes if note.startswith("would have seen"))
+    for what in ("temperature", "one coordinate", "a mean", "correlation", "skewness", "kurtosis", "three coordinates"):
+        assert what in said
+    assert langevin.figures["seen"]["triples"] > 0
+
+
 def test_the_same_seed_gives_the_same_report(langevin):
     assert str(eg.audit(LANGEVIN, TEN, effort=0.05, step_size=0.1)) == str(langevin)
     assert str(eg.audit(LANGEVIN, TEN, effort=0.05, step_size=0.1, seed=1)) != str(langevin)

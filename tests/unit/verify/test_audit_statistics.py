@@ -96,12 +96,12 @@ class Sharing:
 
     def run(self, states, word, first, step_size, blocks, thin):
         x = self.spread(first + blocks * thin) * self.rng.normal(size=(256, 20))
-        return states, blocks * np.concatenate([x**2, (x**2).sum(1, keepdims=True)], axis=1)
+        return states, blocks * np.concatenate([x, x**2, (x**2).sum(1, keepdims=True)], axis=1)
 
 
 def test_chains_that_share_a_slow_change_have_not_relaxed():
     start = Sharing(lambda n: 1.0).run(None, None, 0, 0.1, 1, 1)[1]
-    rungs = [Rung(0.1, None, np.zeros(2), slice(0, 20)) for _ in range(2)]
+    rungs = [Rung(0.1, None, np.zeros(2), slice(20, 40)) for _ in range(2)]
     rungs[0].relax(Sharing(lambda n: 1.0), start, 10_000)
     assert rungs[0].is_relaxed
     assert rungs[0].relaxation < 10

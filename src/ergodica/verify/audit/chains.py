@@ -75,6 +75,13 @@ class JaxChains:
             rows.append(observed)
         return np.stack(rows)
 
+    def moved(self, vectors: np.ndarray, start: np.ndarray, word: np.ndarray, step_size: float) -> np.ndarray:
+        """Positions after a step, in their own units, of the first part of the chains."""
+        state, one = self.start(vectors, start)[0], jnp.ones((), jnp.int64)
+        h = jnp.asarray(step_size, jnp.float64)
+        state, _ = _run(self.step, self.features, state, _shifted(word, 0), 0 * one, h, one, one)
+        return np.asarray(jax.vmap(self.step.place)(state))
+
     def _side_by_side(self, work: Callable[[int], Any], is_long: bool) -> list[Any]:
         """Every part in its own thread; one after the other where that is no gain, and at first, to compile once."""
 
@@ -179,3 +186,8 @@ class NumpyChains:
                 if n < steps:
                     positions[n, i] = self.step.place(state)
         return np.stack([self.observe(x) for x in positions])
+
+    def moved(self, vectors: np.ndarray, start: np.ndarray, word: np.ndarray, step_size: float) -> np.ndarray:
+        """Positions after a step, in their own units."""
+        states = self.rekeyed(self.start(vectors, start), word)
+        return np.stack([self.step.place(self.step.move(rng, state, step_size)) for rng, state in states])

@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from ergodica.errors import InputError
 from ergodica.verify.audit.chains import JaxChains, NumpyChains, words
 from ergodica.verify.audit.cost import work
+from ergodica.verify.audit.culprits import culprit
 from ergodica.verify.audit.features import Features, features
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.laws import expectations
@@ -22,7 +23,7 @@ from ergodica.verify.audit.noise import noise
 from ergodica.verify.audit.reference import Reference, reference
 from ergodica.verify.audit.result import Audit
 from ergodica.verify.audit.steps import Step, as_step
-from ergodica.verify.audit.summary import Findings, stopped, summary
+from ergodica.verify.audit.summary import Findings, accused, stopped, summary, unfinished
 from ergodica.verify.audit.trials import Trial, first_trial
 from ergodica.verify.precision import widened
 from ergodica.verify.waiting import waiting
@@ -94,7 +95,7 @@ def audited(
     temperature, effort = positive("temperature", temperature), positive("effort", effort)
     step_size = None if step_size is None else positive("step_size", step_size)
     seed = checked_seed(seed)
-    # chains that leave the finite numbers are found by their values, not by NumPy's warnings
+    # chains that become non-finite are found by their values, not by NumPy's warnings
     with jax.enable_x64(True), np.errstate(all="ignore"):
         position = widened(jax.tree.map(jnp.asarray, position))
         black_box = as_step(step, init, read, position, 1.0 if step_size is None else step_size)
@@ -166,7 +167,10 @@ class Bench:
             return stopped(trial, self.step, temperature)
         ladder = self._ladder(chains, trial)
         if not ladder.climb():
-            return stopped(trial._replace(is_finite=False, escape=ladder.escape), self.step, temperature)
+            if ladder.escape is None and ladder.is_finite:
+                return unfinished(self.step, temperature, ladder.smallest)
+            trial = trial._replace(is_finite=False, escape=ladder.escape, step_size=ladder.smallest)
+            return stopped(trial, self.step, temperature)
         if step_size is not None:
             self._look_at(ladder, step_size)
         first = ladder.three[0].step_size
@@ -178,11 +182,11 @@ class Bench:
         if not (self.step.is_jax and self.step.is_bare) and ladder.three[0].is_relaxed:
             noisy = noise(chains, ladder.three[0], ladder.three[1], self.step.dim)
         expected = expectations(self.features, self.law, self._observed(chains))
-        return summary(
-            Findings(self.step, self.law, self.features, ladder, trial, balanced, noisy, *expected),
-            temperature,
-            step_size,
-        )
+        found = Findings(self.step, self.law, self.features, ladder, trial, balanced, noisy, *expected)
+        report = summary(found, temperature, step_size)
+        if report.verdict != "NOT PASSED" or balanced is None or not self.step.is_jax:
+            return report
+        return accused(report, culprit(self.step, self.features, self.law, balanced, self.seed))
 
     def _chains(self) -> JaxChains | NumpyChains:
         if not self.step.is_jax:

@@ -59,7 +59,7 @@ class Measured(NamedTuple):
 
 def words(rows: Sequence[Row]) -> tuple[str, ...]:
     """The sentences, most important first."""
-    said = [*_standstill(rows), *_temperature(rows), *_other(rows), *_bias(rows), *_untold(rows)]
+    said = [*_standstill(rows), *_culprit(rows), *_temperature(rows), *_other(rows), *_bias(rows), *_untold(rows)]
     return tuple(said) if any(row.is_rejected for row in rows) else (_praise(rows), *said)
 
 
@@ -78,6 +78,12 @@ def _standstill(rows: Sequence[Row]) -> list[str]:
     stopped = [row for row in rows if row.audit.temperature is None]
     reasons = {note: [row.law.name for row in stopped if row.audit.notes[0] == note] for note in _first_notes(stopped)}
     return [_where(note, names, len(rows)) for note, names in reasons.items()]
+
+
+def _culprit(rows: Sequence[Row]) -> list[str]:
+    """What the moments of one step name as missing, on the first law on which they do."""
+    named = [row for row in rows if row.is_rejected and "culprit" in row.audit.figures]
+    return [_where(named[0].audit.figures["culprit"], [row.law.name for row in named], len(rows))] if named else []
 
 
 def _first_notes(rows: Sequence[Row]) -> list[str]:

@@ -7,6 +7,7 @@ With u = (x - m) / s, m and s the mean and deviation of the claimed law, and g =
     u_i s_i g_i / T 1   equipartition: by parts, E[(x_i - m) dU/dx_j] = T if i = j, else 0
     (u_i s_j g_j + u_j s_i g_i) / 2T   0   the same for pairs i < j
     shape(u)            0 for a Gaussian, else by draws: skewness, kurtosis, and how one coordinate bends with others
+    odd(u_i) odd(u_j) odd(u_k)   the same for triples i < j < k: dependence that no pair shows
     U / T               no known mean: it shows slow changes of the energy
 
 Where the domain has walls, parts leave no boundary term, and 1/x at the wall no heavy tail, if the factor of g_j
@@ -26,6 +27,7 @@ Divided by their deviations sqrt(6), sqrt(24), sqrt(2). They have no part in He1
 are independent of mean and variance, and their tests of those.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -38,6 +40,8 @@ from ergodica.tree import Layout
 from ergodica.verify.audit.reference import Reference
 
 ALL_PAIRS = 12  # coordinates up to which every pair is looked at
+ALL_TRIPLES = 8  # coordinates up to which every triple is
+TRIPLES = 64  # random ones above, and each coordinate with the next two
 THIRD, FOURTH, BENT = np.sqrt([6.0, 24.0, 2.0])  # deviations of He3, He4, He1 He2
 WIDE, NARROW = np.exp(9 / 8), np.exp(1 / 8)  # e^{a²/2}, e^{b²/2}
 
@@ -51,12 +55,18 @@ class Features(NamedTuple):
     deviation: Array
     temperature: Array
     pairs: tuple[Array, Array]
+    triples: tuple[Array, Array, Array]
     low: Array
     high: Array
 
     @property
     def dim(self) -> int:
         return self.layout.size
+
+    @property
+    def has_wall(self) -> np.ndarray:
+        """By coordinate."""
+        return np.isfinite(np.asarray(self.low)) | np.isfinite(np.asarray(self.high))
 
     @property
     def linear(self) -> slice:
@@ -81,8 +91,17 @@ class Features(NamedTuple):
         return slice(start, start + (3 if self.dim > 1 else 2) * self.dim)
 
     @property
+    def triple(self) -> slice:
+        return slice(self.shape.stop, self.shape.stop + len(self.triples[0]))
+
+    @property
     def size(self) -> int:
-        return self.shape.stop + 1
+        return self.triple.stop + 1
+
+    @property
+    def scales(self) -> np.ndarray:
+        """features @ scales are the means over coordinates of variance and equipartition, which should be 1."""
+        return np.stack([self.columns(part).mean(1) for part in (self.square, self.equipartition)], axis=1)
 
     def columns(self, part: slice) -> np.ndarray:
         """(size, numbers in the part): features @ columns is that part of them."""
@@ -98,7 +117,9 @@ class Features(NamedTuple):
         if k < self.crossed.stop:
             i, j = (int(x[k - self.crossed.start]) for x in self.pairs)
             return f"{names[i]} with {names[j]}"
-        return names[(k - self.shape.start) % self.dim] if k < self.shape.stop else "the energy"
+        if k < self.shape.stop:
+            return names[(k - self.shape.start) % self.dim]
+        return "a product of three coordinates" if k < self.triple.stop else "the energy"
 
     def observe(self, x: Array) -> Array:
         potential, gradient = self.target.evaluate(self.layout.unravel(x))
@@ -108,7 +129,7 @@ class Features(NamedTuple):
         even, inner = self._inside(x - self.mean, slope)
         crossed = (u[i] * inner[j] + u[j] * inner[i]) / 2
         energy = potential.astype(jnp.float64)[None] / self.temperature
-        return jnp.concatenate([u, u * u, even, crossed, *_shape(u), energy])
+        return jnp.concatenate([u, u * u, even, crossed, *_shape(u, self.triples), energy])
 
     def _inside(self, y: Array, slope: Array) -> tuple[Array, Array]:
         """v g / T + 1 - v' and s (w g / T - w'), for y = x - m; a wall at infinity adds 0."""
@@ -120,7 +141,7 @@ class Features(NamedTuple):
         return jnp.where((a > 0) & (b > 0), both, one), self.deviation * (w * slope - dw)
 
 
-def _shape(u: Array) -> list[Array]:
+def _shape(u: Array, triples: tuple[Array, Array, Array]) -> list[Array]:
     s, c = jnp.sin(u / 2), jnp.cos(u / 2)
     s3, c3 = s * (3 - 4 * s * s), c * (4 * c * c - 3)  # of 3u/2
     skewness = -3 * (WIDE * s3 / 1.5 - NARROW * s / 0.5)
@@ -129,14 +150,17 @@ def _shape(u: Array) -> list[Array]:
         return [skewness / THIRD, kurtosis / FOURTH]
     odd, even = 2 * NARROW * s, 8 * (1 - NARROW * c)
     bend = odd * (jnp.sum(even) - even) / np.sqrt(len(u) - 1)
-    return [skewness / THIRD, kurtosis / FOURTH, bend / BENT]
+    i, j, k = triples
+    return [skewness / THIRD, kurtosis / FOURTH, bend / BENT, odd[i] * odd[j] * odd[k]]
 
 
 def features(target: Any, layout: Layout, law: Reference, temperature: float) -> Features:
     i, j = all_pairs(layout.size) if layout.size <= ALL_PAIRS else _some_pairs(layout)
     mean, deviation, number = (jnp.asarray(x, jnp.float64) for x in (law.mean, law.deviation, temperature))
     low, high = (jnp.asarray(wall, jnp.float64) for wall in _walls(target, layout))
-    return Features(target, layout, mean, deviation, number, (jnp.asarray(i), jnp.asarray(j)), low, high)
+    first, second, third = map(jnp.asarray, _triples(layout.size))
+    pairs = jnp.asarray(i), jnp.asarray(j)
+    return Features(target, layout, mean, deviation, number, pairs, (first, second, third), low, high)
 
 
 def _walls(target: Any, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -154,6 +178,16 @@ def _walls(target: Any, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
 
 def all_pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:
     return np.triu_indices(dim, 1)
+
+
+def _triples(dim: int) -> np.ndarray:
+    """(3, triples) of coordinates i < j < k: all of them, or neighbours and some at random."""
+    if dim <= ALL_TRIPLES:
+        return np.array(list(itertools.combinations(range(dim), 3)), int).reshape(-1, 3).T
+    rng = np.random.default_rng(1)
+    chosen = {(i, i + 1, i + 2) for i in range(min(dim - 2, TRIPLES))}
+    chosen |= {tuple(sorted(rng.choice(dim, 3, replace=False).tolist())) for _ in range(TRIPLES)}
+    return np.array(sorted(chosen)).T
 
 
 def _some_pairs(layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ergodica.verify.audit.chains import words
 from ergodica.verify.audit.features import Features
-from ergodica.verify.audit.limit import WEIGHTS
+from ergodica.verify.audit.limit import WEIGHTS, is_rough
 from ergodica.verify.audit.rungs import PATIENCE, Rung
 
 UNSTABLE = 1.0  # change from h to h/4, relative, at which h is too large to be of use
@@ -61,6 +61,7 @@ class Ladder:
                 self.chains.start(x, word),
                 words(self.seed, 2, place + 1000),
                 self.features.square,
+                unwatched=self.features.triple,
             )
             self.rungs[place] = rung
             observed = self.chains.observe(x)
@@ -70,17 +71,54 @@ class Ladder:
         return self.rungs[place]
 
     def search(self) -> bool:
-        """Finds the place of the ladder; False where no step size tried gives finite chains that stay."""
+        """Finds the place of the ladder, or the best of those tried when the budget is spent; False where chains run
+        away, or no three step sizes in a row give finite ones."""
         before = SMALLER if self.spent else STAY
         for _ in range(MOST_HALVINGS):
             way = self._way(before)
             if self.escape is not None:
                 return False
+            if way != STAY and self.spent >= self.budget and self._settle_for_best():
+                return True
             self.top += way
             if way == STAY or before * way < 0:
                 return True
             before = way
-        return False
+        return self._settle_for_best()
+
+    def _settle_for_best(self) -> bool:
+        """Takes the finite three that have relaxed most, and of those alike the ones that change least."""
+        tops = [t for t in self.rungs if all(t + k in self.rungs and self.rungs[t + k].is_finite for k in range(3))]
+        if not tops:
+            return False
+
+        def merit(top: int) -> tuple[int, float]:
+            three = [self.rungs[top + k] for k in range(3)]
+            return sum(rung.is_relaxed for rung in three), -self._change(three)
+
+        self.top = max(tops, key=merit)
+        return True
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether chains forgot their start at one step size at least."""
+        return any(rung.is_settled for rung in self.rungs.values())
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether chains at the smallest step size tried stayed finite."""
+        return self.rungs[max(self.rungs)].is_finite
+
+    @property
+    def smallest(self) -> float:
+        """The smallest step size tried."""
+        return self.base / 2.0 ** max(self.rungs)
+
+    @property
+    def one_sided(self) -> tuple[int, ...]:
+        """Coordinates that stay on one side of the mean, at every step size at which chains are finite."""
+        finite = [set(rung.one_sided) for rung in self.rungs.values() if rung.is_finite]
+        return tuple(sorted(set.intersection(*finite))) if finite else ()
 
     def _way(self, before: int) -> int:
         """Whether the ladder should go to smaller step sizes, to larger ones, or stay, having gone `before`."""
@@ -94,7 +132,7 @@ class Ladder:
             return SMALLER if self.spent < self.budget else STAY
         if not three[2].is_relaxed and self._is_stable(self.top - 1):
             return LARGER
-        if change > LARGE_BIAS:
+        if change > LARGE_BIAS or is_rough(three, self.features.scales, 1.0):
             below = self.rungs.get(self.top + 3)
             is_open = self._is_affordable(three) if below is None else below.is_relaxed
             return SMALLER if is_open else STAY
@@ -157,8 +195,8 @@ class Ladder:
                 del self.rungs[place]
 
     def climb(self) -> bool:
-        """Search and measure; again, lower, where a rare excursion left the finite numbers. False where no step size
-        tried gives finite chains that stay."""
+        """Search and measure; again, lower, where a rare excursion was not finite. False where no step size tried gives
+        finite chains that stay, within the budget."""
         while self.search():
             self._follow()
             if self.escape is not None:

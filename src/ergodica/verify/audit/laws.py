@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ergodica.verify.audit.features import Features
-from ergodica.verify.audit.limit import Limit, limit
+from ergodica.verify.audit.limit import Limit, is_rough, limit
 from ergodica.verify.audit.reference import Reference
 from ergodica.verify.audit.rungs import Rung
 from ergodica.verify.audit.tails import any_of, largest_of, normal_score, two_sided
@@ -36,9 +36,12 @@ class LawTest:
     @property
     def scores(self) -> np.ndarray:
         """Distances beyond what the extrapolation may leave, in standard errors, as normal scores."""
-        off = self.limit.value - self.expected
-        beyond = np.sign(off) * np.maximum(np.abs(off) - self.limit.leftover, 0)
-        return normal_score(beyond / np.maximum(self.error, 1e-300), self.chains)
+        return normal_score(self.limit.beyond(self.expected) / np.maximum(self.error, 1e-300), self.chains)
+
+    @property
+    def leftover(self) -> np.ndarray:
+        """All that the extrapolation may leave."""
+        return self.limit.leftover + np.abs(self.limit.half)
 
     @property
     def worst(self) -> int:
@@ -67,12 +70,19 @@ def laws(three: list[Rung], features: Features, law: Reference, expected: np.nda
     even = features.columns(features.equipartition)
     weights = _weights(limit(three, even).error)
     pooled = even @ weights
+    mistrusted = is_rough(three, features.scales, 1.0)
 
     def test(name: str, select: np.ndarray, which: np.ndarray | None = None) -> LawTest:
         count = select.shape[1]
         known, blur, chains = expected @ select, np.sqrt(errors**2 @ select**2), len(three[0].total)
         return LawTest(
-            name, limit(three, select), known, blur, np.arange(count) if which is None else which, count, chains
+            name,
+            limit(three, select, mistrusted),
+            known,
+            blur,
+            np.arange(count) if which is None else which,
+            count,
+            chains,
         )
 
     tests = [test("temperature", pooled[:, None])]
@@ -88,6 +98,8 @@ def laws(three: list[Rung], features: Features, law: Reference, expected: np.nda
         tests.append(test("covariance", features.columns(features.crossed)))
     if law.is_settled:
         tests.append(test("shape", features.columns(features.shape)))
+    if law.is_settled and d > 2:
+        tests.append(test("triples", features.columns(features.triple)))
     return Laws(tuple(tests), weights)
 
 
@@ -129,7 +141,7 @@ def expectations(features: Features, law: Reference, observed: np.ndarray | None
     expected[features.square] = expected[features.equipartition] = 1.0
     errors[features.linear], errors[features.square] = law.mean_error, law.variance_error
     if observed is not None:
-        part = features.shape
+        part = slice(features.shape.start, features.triple.stop)
         expected[part] = observed.mean(0)[part]
         errors[part] = observed.std(0, ddof=1)[part] / np.sqrt(len(observed))
     return expected, errors

@@ -42,6 +42,10 @@ class Rung:
     """Steps made, doubling, and the largest mean square of a coordinate then, in units of the claimed variance."""
     slow: tuple[int, ...] = ()
     """Features that have not forgotten their start."""
+    unwatched: slice = field(default_factory=lambda: slice(0, 0))
+    """Features that need not have: products that forget before their factors do."""
+    one_sided: tuple[int, ...] = ()
+    """Coordinates that forget how far from the mean they are, twice in a row, and never on which side, in any chain."""
 
     @property
     def is_settled(self) -> bool:
@@ -107,6 +111,8 @@ class Rung:
         chains that forget where they were may still share a slow change, as of a thermostat.
         """
         before, forgot_before = at_start, 0
+        linear = slice(0, self.square.start)
+        has_stayed, size_forgotten = np.ones(self.square.start, bool), np.zeros(self.square.start, int)
         # correlations of unrelated numbers over few chains are large themselves
         bound = max(FORGOTTEN, 3.5 / np.sqrt(len(at_start)))
         while True:
@@ -119,6 +125,10 @@ class Rung:
             is_slow |= _score(now - before) > CHANGED
             # all coordinates together show what each alone does not; told as the energy
             is_slow[-1] |= _score((now - before)[:, self.square].mean(1)) > CHANGED
+            is_slow[self.unwatched] = False
+            has_stayed &= (np.sign(now[:, linear]) == np.sign(before[:, linear])).all(0)
+            size_forgotten = np.where(is_slow[self.square], 0, size_forgotten + 1)
+            self.one_sided = tuple(int(i) for i in np.flatnonzero(has_stayed & (size_forgotten > 1)))
             self.slow = tuple(int(k) for k in np.flatnonzero(is_slow))
             # twice in a row: a correlation that swings passes through zero
             if not self.slow and forgot_before:

@@ -1,5 +1,6 @@
 """The audit's report, from what was found."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,9 @@ from ergodica.verify.audit.result import FALSE_ALARM, Audit, Estimate, StepBias
 from ergodica.verify.audit.rungs import ESCAPED, Rung
 from ergodica.verify.audit.steps import Step
 from ergodica.verify.audit.tails import any_of
-from ergodica.verify.audit.trials import Trial
+from ergodica.verify.audit.trials import COARSE, Trial
 from ergodica.verify.audit.verdict import (
+    UNDECIDED,
     Names,
     balance_check,
     decision_check,
@@ -26,6 +28,7 @@ from ergodica.verify.audit.verdict import (
     noise_check,
     percent,
     sensitivity,
+    sensitivity_words,
     temperature_words,
 )
 from ergodica.verify.sde import coordinate_names
@@ -81,6 +84,17 @@ def stopped(trial: Trial, step: Step, temperature: float) -> Audit:
     return Audit(title(step, temperature), (check,), (note,), figures, asked=temperature, p_value=0.0)
 
 
+def unfinished(step: Step, temperature: float, smallest: float) -> Audit:
+    """A step that stays finite at small step sizes, but not at three in a row that the budget was enough for."""
+    words = (
+        f"undecided: the budget was spent before three step sizes were found at which chains stay finite (down to "
+        f"{smallest:.3g}); give more effort"
+    )
+    figures = {"asked": temperature, "verdict": "decides", "seen": {"temperature": np.inf}}
+    check = Check("decides", False, np.inf, UNDECIDED, words)
+    return Audit(title(step, temperature), (check,), (words,), figures, asked=temperature)
+
+
 def summary(found: Findings, temperature: float, step_size: float | None) -> Audit:
     names = coordinate_names(found.step.layout.like(), "position", np.inf)
     tested = laws(found.ladder.three, found.features, found.law, found.expected, found.expected_errors)
@@ -99,6 +113,13 @@ def summary(found: Findings, temperature: float, step_size: float | None) -> Aud
     )  # fmt: skip
 
 
+def accused(report: Audit, culprit: str | None) -> Audit:
+    """A report that rejects, with what is missing as its first words."""
+    if culprit is None:
+        return report
+    return replace(report, notes=(culprit, *report.notes), figures=report.figures | {"culprit": culprit})
+
+
 def _checks(
     found: Findings, tested: Laws, names: Names, temperature: float, step_size: float | None
 ) -> tuple[list[Check], float, dict[str, Any]]:
@@ -110,17 +131,18 @@ def _checks(
         checks.append(balance_check(found.balance, names, alpha))
     if found.noise is not None:
         checks.append(noise_check(found.noise, alpha))
-    checks += law_checks(tested, names, found.features.pairs, temperature, alpha)
+    checks += law_checks(tested, names, found.features.pairs, found.features.triples, temperature, alpha)
     seen = sensitivity(tested, found.balance, alpha, found.step.dim)
     p_value = _overall(checks, count)
-    return [*checks, decision_check(seen)], p_value, seen
+    in_vain = max(rung.relaxation for rung in found.ladder.rungs.values())
+    is_told = found.ladder.is_relaxed or any(check.name == "sides" for check in checks)
+    return [*checks, decision_check(seen, None if is_told else in_vain)], p_value, seen
 
 
 def _sampled(tested: Laws, temperature: float) -> Estimate:
     test = tested.tests[0]
-    error = float(np.hypot(test.error[0], test.limit.leftover[0]))
-    pooled = Estimate.of(test.limit.value[0] - test.expected[0] + 1, error)
-    return Estimate(*(temperature * x for x in pooled))
+    pooled = test.limit.estimate(0, float(test.expected_error[0]))
+    return Estimate(*(temperature * (x - test.expected[0] + 1) for x in pooled))
 
 
 def _by_size(ladder: Ladder) -> list[Rung]:
@@ -140,7 +162,34 @@ def _plain_checks(found: Findings, names: Names, step_size: float | None) -> lis
     frozen = found.trial.frozen
     words = f"{', '.join(names[i] for i in frozen[:5])} never moves" if frozen else "every coordinate moves"
     checks.append(Check("moves", not frozen, len(frozen), 0, words))
+    if found.trial.coarse:
+        checks.append(_resolution_check(found.trial, names))
+    # a law with one mode only: between two modes, slow is not wrong
+    if found.law.is_gaussian and found.ladder.one_sided:
+        checks.append(_sides_check(found.ladder.one_sided, names))
     return checks
+
+
+def _resolution_check(trial: Trial, names: Names) -> Check:
+    kind = "bfloat16" if trial.bits <= 8 else "float16"
+    words = (
+        f"{listed_names(trial.coarse, names)} kept with {trial.bits} significant bits, as {kind} has: moves below "
+        f"{percent(0.5**trial.bits)} of a position are rounded away, so that there is no limit of small steps"
+    )
+    return Check("resolution", False, trial.bits, COARSE, words)
+
+
+def _sides_check(one_sided: tuple[int, ...], names: Names) -> Check:
+    words = (
+        f"{listed_names(one_sided, names)} on one side of the mean for good: no chain changes sides at any step size, "
+        "though all forget how far from it they are; such a step is not ergodic"
+    )
+    return Check("sides", False, len(one_sided), 0, words)
+
+
+def listed_names(which: tuple[int, ...], names: Names) -> str:
+    more = f" and {len(which) - 3} more" if len(which) > 3 else ""
+    return f"{', '.join(names[i] for i in which[:3])}{more} {'is' if len(which) == 1 else 'are'}"
 
 
 def _finite_check(found: Findings, step_size: float | None) -> Check:
@@ -194,7 +243,8 @@ def _order(found: Findings, tested: Laws, passed: bool) -> tuple[Estimate | None
     linear, square, even = (parts.columns(part) for part in (parts.linear, parts.square, parts.equipartition))
     select = np.column_stack([even @ tested.weights, square.mean(1), even, linear, square])
     own = limit(found.ladder.three, select)
-    goal, blur = (found.expected @ select, 0.0) if passed else (own.value, own.error + own.leftover)
+    own_blur = own.error + own.leftover + np.abs(own.half)
+    goal, blur = (found.expected @ select, 0.0) if passed else (own.value, own_blur)
     both = [statistics(rung, select) for rung in rungs]
     bias, errors = np.stack([m - goal for m, _ in both]), np.stack([np.hypot(e, blur) for _, e in both])
     clear = np.sum((bias / np.maximum(errors, 1e-300)) ** 2, axis=0)
@@ -223,11 +273,7 @@ def _notes(
         failed.pop("shape", None)
     notes += [check.explanation for name, check in failed.items() if name != "temperature"]
     notes.append(bias_words)
-    notes.append(
-        f"would have seen, in 95 of 100 audits: a temperature off by {percent(seen['temperature'])} (in the check "
-        f"{seen['by']!r}), that of one coordinate by {percent(seen['coordinate'])} (of the least known one by "
-        f"{percent(seen['worst coordinate'])})"
-    )
+    notes.append(sensitivity_words(seen))
     if seen["leftover"] > BROAD:
         notes.append(
             "at the smallest step sizes that the budget allows, the bias is too large to extrapolate well: what is "
@@ -242,7 +288,7 @@ def _notes(
     if found.noise is None and not (found.step.is_jax and found.step.is_bare):
         notes.append(
             "the noise of consecutive steps was not looked at: at the largest step size of the verdict chains had not "
-            "relaxed, or left the finite numbers"
+            "relaxed, or became non-finite"
         )
     provided = "" if found.law.is_exact else ", provided that the reference has found all modes"
     notes.append(f"held against {found.law.words}; a right sampler is rejected in {FALSE_ALARM:g} of audits{provided}")

@@ -11,6 +11,7 @@ STEPS = 8
 LITTLE, MUCH = 0.1, 0.75  # correlation of the fastest coordinate over STEPS steps
 FACTOR = 4.0
 TRIALS = 24
+COARSE = 11  # significant bits: those of float16; bfloat16 has 8, float32 has 24
 
 
 class Trial(NamedTuple):
@@ -27,7 +28,11 @@ class Trial(NamedTuple):
     holds_key: bool = False
     """Whether the state holds a key of its own."""
     blows_up: float | None = None
-    """The smallest step size tried at which chains leave the finite numbers."""
+    """The smallest step size tried at which chains become non-finite."""
+    coarse: tuple[int, ...] = ()
+    """Coordinates that are kept with COARSE significant bits or fewer."""
+    bits: int = 53
+    """Significant bits of the coarsest coordinate."""
     escape: float | None = None
     """The time, steps times step size, at which chains run away whatever the step size."""
 
@@ -84,12 +89,24 @@ def first_trial(
     if still.all():
         return Trial(h, moves=False, blows_up=blows_up)
     moving = h if not _standing(finite[h], begin).all() else min(finite)
-    trial = Trial(h, frozen=tuple(int(i) for i in np.flatnonzero(still)), blows_up=blows_up)
+    bits = _significant_bits(chains.moved(x, words(seed, 4, 0), words(seed, 5, 0), moving))
+    coarse = np.flatnonzero((bits <= COARSE) & ~still)
+    trial = Trial(
+        h, frozen=tuple(int(i) for i in np.flatnonzero(still)), blows_up=blows_up,
+        coarse=tuple(int(i) for i in coarse), bits=int(bits.min()),
+    )  # fmt: skip
     if not np.array_equal(places(moving, run=1), finite[moving]):
         return trial
     heeds_start = not np.array_equal(places(moving, begun=1), finite[moving])
     holds_key = chains.hold_keys(chains.start(x, words(seed, 4, 0)))
     return trial._replace(heeds_key=False, heeds_start=heeds_start, holds_key=holds_key)
+
+
+def _significant_bits(x: np.ndarray) -> np.ndarray:
+    """By coordinate, the most that a chain's position has: where a number is stored in few bits, the rest are zero."""
+    whole = np.frexp(np.where(np.isfinite(x), x, 0.0))[0] * 2.0**53
+    lowest = np.frexp(np.gcd(np.abs(whole).astype(np.int64), 2**53).astype(float))[1] - 1  # zeros at the end
+    return (53 - lowest).max(0)
 
 
 def _standing(moved: np.ndarray, begin: np.ndarray) -> np.ndarray:

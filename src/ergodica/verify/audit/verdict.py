@@ -17,6 +17,11 @@ Pairs = tuple[Any, Any]  # indices of coordinates
 
 ALIKE = 4.0  # standard errors within which coordinates count as alike
 UNDECIDED = 1.0  # relative error of the temperature that must be seen
+SHAPES = ("skewness", "kurtosis", "bend")
+SIZES = {
+    "mean": "a mean off by {} deviations", "covariance": "a correlation of {}", "skewness": "a skewness of {}",
+    "kurtosis": "an excess kurtosis of {}", "bend": "a bend of {}", "triples": "a product of three coordinates of {}",
+}  # fmt: skip
 NEAR = 0.1  # relative width of an interval that may be called a number by name
 
 
@@ -25,7 +30,9 @@ def level(checks: int) -> float:
     return each_of(FALSE_ALARM, max(checks, 1))
 
 
-def law_checks(laws: Laws, names: Names, pairs: Pairs, asked: float, alpha: float) -> list[Check]:
+def law_checks(
+    laws: Laws, names: Names, pairs: Pairs, triples: tuple[Any, Any, Any], asked: float, alpha: float
+) -> list[Check]:
     """The tests of the stationary law. Of its shape it is told what is wrong only where mean and scale are right: it is
     measured on the claimed ones."""
     checks: list[Check] = []
@@ -33,14 +40,18 @@ def law_checks(laws: Laws, names: Names, pairs: Pairs, asked: float, alpha: floa
         k, p = test.worst, test.p_value
         score, bound = float(abs(test.scores[k])), threshold(each_of(alpha, test.count))
         is_told = p < alpha and all(check.passed for check in checks)
-        words = _law_words(test, k, laws, names, pairs, asked, is_told)
+        words = _law_words(test, k, laws, names, pairs, triples, asked, is_told)
         checks.append(Check(test.name, p >= alpha, score, bound, words, p))
     return checks
 
 
-def _law_words(test: LawTest, k: int, laws: Laws, names: Names, pairs: Pairs, asked: float, is_told: bool) -> str:
-    estimate = Estimate.of(test.limit.value[k], float(np.hypot(test.limit.error[k], test.limit.leftover[k])))
-    at = int(test.which[k])
+def _law_words(
+    test: LawTest, k: int, laws: Laws, names: Names, pairs: Pairs, triples: tuple[Any, Any, Any], asked: float,
+    is_told: bool,
+) -> str:  # fmt: skip
+    estimate, at = test.limit.estimate(k), int(test.which[k])
+    if test.name == "triples":
+        return _triple_words(estimate, float(test.expected[k]), [names[int(i[at])] for i in triples])
     if test.name == "covariance":
         return f"{between(names, pairs, at)} are correlated beyond the claimed law by {estimate}"
     if test.name == "shape":
@@ -68,6 +79,11 @@ def _shape_words(estimate: Estimate, expected: float, at: int, names: Names, is_
     how = ("is skewed", "has other tails", "is bent")[kind]
     begin = f"the law {how} in {names[k]}: its {name}" if is_told else f"the {name} of {names[k]}"
     return f"{begin}, far values held down, is {held}"
+
+
+def _triple_words(estimate: Estimate, expected: float, three: list[str]) -> str:
+    held = f"{estimate}, claimed {round(expected, 3) + 0.0:g}"
+    return f"the product of {three[0]}, {three[1]} and {three[2]}, far values held down, is {held}"
 
 
 def between(names: Names, pairs: Pairs, at: int) -> str:
@@ -128,9 +144,18 @@ def noise_check(found: Noise, alpha: float) -> Check:
     return Check("noise", p >= alpha, threshold(p), threshold(alpha), words, p)
 
 
-def decision_check(seen: dict[str, Any]) -> Check:
-    """Would a temperature off by a factor of two have been seen? If not, passing the others means nothing."""
+def decision_check(seen: dict[str, Any], longest: int | None) -> Check:
+    """Would a temperature off by a factor of two have been seen? If not, passing the others means nothing; nor does it
+    where no chain has forgotten its start, however well one step balances. `longest`: steps that chains were run for
+    in vain."""
     figure = float(seen["temperature"])
+    if longest is not None:
+        steps = "step" if longest == 1 else "steps"
+        words = (
+            f"undecided: at no step size had the chains forgotten their start after {longest:,} {steps}, when the "
+            "budget was spent, so that what they sample is not known; give more effort"
+        )
+        return Check("decides", False, figure, UNDECIDED, words)
     if figure < UNDECIDED:
         words = f"would have seen a temperature off by {percent(figure)}, in the check {seen['by']!r}"
         return Check("decides", True, figure, UNDECIDED, words)
@@ -143,7 +168,11 @@ def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
     words = f"it samples at temperature {temperature}, asked for {asked:g}"
     ratio = Estimate(*(x / asked for x in temperature))
     if dim > 2 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NEAR * dim:
-        words += f": that is {'' if asked == 1 else f'{asked:g} times '}the dimension, {dim}"
+        times = "" if asked == 1 else f"{asked:g} times "
+        words += (
+            f": that is {times}the dimension, {dim}, or a factor of {dim} from elsewhere (a momentum that keeps "
+            f"{1 - 1 / dim:.2g} of itself): eg.audit_family, in other dimensions, tells which"
+        )
     return words
 
 
@@ -157,11 +186,11 @@ def sensitivity(laws: Laws, found: Balance | None, alpha: float, dim: int) -> di
     median, the worst)."""
     temperature = laws.tests[0]
     result: dict[str, Any] = {"by": temperature.name}
-    result["temperature"] = seen(temperature.error[0], temperature.limit.leftover[0], threshold(alpha))
-    result["leftover"] = float(temperature.limit.leftover[0])
+    result["temperature"] = seen(temperature.error[0], temperature.leftover[0], threshold(alpha))
+    result["leftover"] = float(temperature.leftover[0])
     even = next((test for test in laws.tests if test.name == "equipartition"), temperature)
     bound = threshold(each_of(alpha, even.count))
-    alone = np.array([seen(e, r, bound) for e, r in zip(even.error, even.limit.leftover, strict=True)])
+    alone = np.array([seen(e, r, bound) for e, r in zip(even.error, even.leftover, strict=True)])
     if found is not None:
         bound = threshold(each_of(alpha, len(found.error)))
         other = np.array([seen(e, r, bound) for e, r in zip(found.error[:dim], found.leftover[:dim], strict=True)])
@@ -169,4 +198,31 @@ def sensitivity(laws: Laws, found: Balance | None, alpha: float, dim: int) -> di
         if other.min() < result["temperature"]:  # one step sees a temperature in every coordinate at once
             result |= {"temperature": float(other.min()), "by": "one step"}
     result["coordinate"], result["worst coordinate"] = float(np.median(alone)), float(alone.max())
-    return result
+    return result | _other_sizes(laws, alpha, dim)
+
+
+def _other_sizes(laws: Laws, alpha: float, dim: int) -> dict[str, float]:
+    """What would have been seen of the rest: the median over statistics of a kind, in its own units."""
+    found = {}
+    for test in laws.tests:
+        bound = threshold(each_of(alpha, test.count))
+        sizes = np.array([seen(e, r, bound) for e, r in zip(test.error, test.leftover, strict=True)])
+        if test.name == "shape":
+            kinds = zip(SHAPES, (THIRD, FOURTH, BENT), np.split(sizes, len(sizes) // dim), strict=False)
+            found |= {name: float(factor * np.median(part)) for name, factor, part in kinds}
+        elif test.name in SIZES:
+            found[test.name] = float(np.median(sizes))
+    return found
+
+
+def sensitivity_words(seen: dict[str, Any]) -> str:
+    """What the audit would have seen, and so what it would not."""
+    listed = [
+        f"a temperature off by {percent(seen['temperature'])} (in the check {seen['by']!r})",
+        f"that of one coordinate by {percent(seen['coordinate'])} (of the least known one by "
+        f"{percent(seen['worst coordinate'])})",
+    ]
+    for name, words in SIZES.items():
+        if name in seen:
+            listed.append(words.format(f"{seen[name]:.2g}"))
+    return f"would have seen, in 95 of 100 audits, and nothing smaller for sure: {', '.join(listed)}"

@@ -237,12 +237,15 @@ printed is its negative. Transforms of both by quadrature, a = 1:
 def two_peak_run() -> str:
     target = eg.gallery.two_peaks()
     low, high = (eg.certify(eg.gsgrhmc(offset=offset), target) for offset in (0.5, 1.5))
-    words = rounded(next(check.explanation for check in low.checks if not check.passed))
+    words = next(check.explanation for check in low.checks if not check.passed)
+    # the point that is met first, out of many, differs from one processor to the next
+    words = re.sub(r"(U = |offset > |such as )-?[\d.e+-]+", r"\1...", words)
     figure = below(ROUNDING, high[RESIDUAL].figure)
     return f"""## gSGRHMC on two peaks: G^-1 = 1.5 sqrt(abs(U + C)) with C = 0.5 (supplement)
 
 min U = -1, so U + C crosses zero inside the bulk, where G^-1/2 has a cusp with an infinite derivative. `eg.certify`
-{verdict(high)} `eg.gsgrhmc(offset=1.5)`, with a residual below {figure}, and {verdict(low)} `eg.gsgrhmc(offset=0.5)`:
+{verdict(high)} `eg.gsgrhmc(offset=1.5)`, with a residual below {figure}, and {verdict(low)} `eg.gsgrhmc(offset=0.5)`
+at the first point where it is wrong:
 
 {quoted(words)}"""
 

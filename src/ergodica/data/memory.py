@@ -1,4 +1,5 @@
-"""Memory that goes round: touching fresh pages costs several times as much as reading into ones that are there."""
+"""Memory that goes round: touching fresh pages costs several times as much as reading into ones that are there, and
+memory that is freed and taken again in other sizes is never all given back."""
 
 import math
 import sys
@@ -8,10 +9,12 @@ import numpy as np
 
 ALIGNMENT = 64  # bytes: a NumPy array that begins so is handed to compiled code as it is, any other is copied
 SPACIOUS = 4  # times what is asked for: memory larger than that is given back
+SPARE = 2  # pieces that are kept while nobody uses them, beside the one that is asked for
 
 
 class Pool:
-    """Arrays in memory that nobody uses any more: neither NumPy, nor a JAX array that was made from it without a copy.
+    """Arrays of about one size, in memory that nobody uses any more: neither NumPy, nor a JAX array that was made from
+    it without a copy.
 
     Whoever holds an array, or a view of it, holds a reference to its memory, and only memory without one is used again.
     """
@@ -28,16 +31,15 @@ class Pool:
         return raw[start : start + size].view(dtype).reshape(shape)
 
     def _find(self, size: int) -> np.ndarray:
-        kept, found = [], None
+        used, idle = [], []
         for place, count in enumerate(_references(self._memory)):
             raw = self._memory[place]
             if count > self._idle:
-                kept.append(raw)
-            elif found is None and size <= raw.nbytes <= SPACIOUS * size:
-                found = raw
-        if found is None:
-            found = np.empty(size, np.uint8)
-        self._memory = [*kept, found]
+                used.append(raw)
+            elif size <= raw.nbytes <= SPACIOUS * size:
+                idle.append(raw)
+        found = idle.pop() if idle else np.empty(size, np.uint8)
+        self._memory = [*used, *idle[:SPARE], found]
         return found
 
 

@@ -95,12 +95,12 @@ class _Lane:
         self.source, self.order, self.place = source, order, Place(0, 0, 0)
         self._like, self._structure = jax.tree.flatten(source.example())
         self._ahead: ReadAhead | None = None
-        self._memory = Pool()
+        self._memory = [Pool() for _ in self._like]
         self._group: _Group | None = None  # that of `place`
         self._is_closed = False
 
     def next(self, count: int) -> PyTree:
-        given = [self._memory.array((count, *leaf.shape[1:]), leaf.dtype) for leaf in self._like]
+        given = _arrays(self._memory, count, self._like)
         done = 0
         while done < count:
             group, first = self._current(), self.place.row
@@ -149,10 +149,10 @@ class _Lane:
 
 def _groups(source: Source, order: Order, place: Place, like: list[np.ndarray]) -> Iterator[_Group]:
     """The groups from that of `place` on."""
-    epoch, group, memory = place.epoch, place.group, Pool()
+    epoch, group, memory = place.epoch, place.group, [Pool() for _ in like]
     while True:
         blocks, shuffle = order.group(epoch, group)
-        leaves = [memory.array((len(shuffle), *leaf.shape[1:]), leaf.dtype) for leaf in like]
+        leaves = _arrays(memory, len(shuffle), like)
         at = 0
         for start, stop in blocks.tolist():
             source.read_into(start, stop, leaves, at)
@@ -160,6 +160,11 @@ def _groups(source: Source, order: Order, place: Place, like: list[np.ndarray]) 
         yield _Group(leaves, shuffle)
         del leaves  # the caller's now
         epoch, group = order.after(epoch, group)
+
+
+def _arrays(memory: list[Pool], count: int, like: list[np.ndarray]) -> list[np.ndarray]:
+    """Room for `count` rows."""
+    return [pool.array((count, *leaf.shape[1:]), leaf.dtype) for pool, leaf in zip(memory, like, strict=True)]
 
 
 def _folded(rows: PyTree, count: int, length: int) -> PyTree:
@@ -172,6 +177,7 @@ class BatchStream:
     def __init__(self, source: Batches, batch_size: int, is_paired: bool = False):
         self.source, self.batch_size, self.is_paired = source, batch_size, is_paired
         self._ahead: ReadAhead | None = None
+        self._memory: list[Pool] = []
         self._begin(0)
 
     def next(self, count: int) -> PyTree:
@@ -231,21 +237,48 @@ class BatchStream:
     def _rows(self, count: int) -> PyTree:
         if self._ahead is None or self._ahead.process != os.getpid():
             self._ahead = ReadAhead(partial(self.source.passes, self._taken), depth=4)
-        taken = [] if self._rest is None else [self._rest]
-        there = _length(self._rest)
-        while there < count or not taken:
-            try:
-                part = jax.tree.map(np.asarray, self._ahead.next())
-            except StopIteration:
-                raise InputError(
-                    f"the batches ran out after {self._given_out}: give an iterable that can begin anew, or fewer steps"
-                ) from None
-            taken.append(part)
-            self._taken, self._last = self._taken + 1, _length(part)
-            there += self._last
-        rows = jax.tree.map(lambda *parts: np.concatenate(parts), *taken)
-        self._rest = jax.tree.map(lambda leaf: leaf[count:], rows)
-        return jax.tree.map(lambda leaf: leaf[:count], rows)
+        if self._rest is None:
+            self._rest = self._next_part()
+        like, structure = jax.tree.flatten(self._rest)
+        if not self._memory:
+            self._memory = [Pool() for _ in like]
+        given, done = _arrays(self._memory, count, like), 0
+        while done < count:
+            if _length(self._rest) == 0:
+                self._rest = self._next_part()
+            leaves = _leaves_like(self._rest, like, structure)
+            used = min(count - done, len(leaves[0]))
+            for whole, leaf in zip(given, leaves, strict=True):
+                whole[done : done + used] = leaf[:used]
+            self._rest = jax.tree.map(lambda leaf, used=used: leaf[used:], self._rest)
+            done += used
+        return jax.tree.unflatten(structure, given)
+
+    def _next_part(self) -> PyTree:
+        """The iterable's next batch."""
+        assert self._ahead is not None
+        try:
+            part = jax.tree.map(np.asarray, self._ahead.next())
+        except StopIteration:
+            raise InputError(
+                f"the batches ran out after {self._given_out}: give an iterable that can start over, or fewer steps"
+            ) from None
+        self._taken, self._last = self._taken + 1, _length(part)
+        return part
+
+
+def _leaves_like(part: PyTree, like: list[np.ndarray], structure: Any) -> list[np.ndarray]:
+    """The leaves of a batch, which must have the tree, the shapes of rows and the dtypes of the one before."""
+    leaves, other = jax.tree.flatten(part)
+    if other != structure:
+        raise InputError(f"a batch is {other}: the ones before it were {structure}")
+    for leaf, before in zip(leaves, like, strict=True):
+        if leaf.ndim == 0 or (leaf.shape[1:], leaf.dtype) != (before.shape[1:], before.dtype):
+            was = f"{before.dtype} (rows, {', '.join(map(str, before.shape[1:]))})"
+            raise InputError(f"a batch has {leaf.dtype} of shape {leaf.shape}: those before it had {was}")
+    if len({len(leaf) for leaf in leaves}) != 1:
+        raise InputError(f"a batch has arrays of {', '.join(str(len(leaf)) for leaf in leaves)} rows: expected as many")
+    return leaves
 
 
 def _length(rows: PyTree) -> int:

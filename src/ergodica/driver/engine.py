@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from ergodica.driver.batches import Batches, Drawn, Epochs, Orders, places_ahead
 from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, standing, with_reference
-from ergodica.driver.feed import Feed, of_chain
+from ergodica.driver.feed import Feed
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments_yet, summed
 from ergodica.driver.reference import References
@@ -81,7 +81,7 @@ class Engine:
         after them, to be read ahead."""
         if self.references.is_due(first):
             self._renew_references()
-        handed = None if self.feed is None else self.feed.take(count, following)
+        handed = None if self.feed is None else self.feed.take(count, following, self.length)
         if self.groups is None:
             living = [i for i in range(len(self.chains)) if self.is_alive(i)]
             jobs = {i: self._threads.submit(self._advance_one, i, first, count, handed) for i in living}
@@ -113,7 +113,7 @@ class Engine:
     def _places(self, chain: int, first: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
         """Of a chunk's batches."""
         if handed is not None:  # it goes in as it is: through another compiled call it would be copied
-            return of_chain(handed, chain, self.length)
+            return handed[chain]
         if self.orders is not None:
             return self.orders.rows(chain, first, self.length)
         if not isinstance(self.batches, Drawn):

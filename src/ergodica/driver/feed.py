@@ -7,9 +7,13 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.data.memory import Pool
 from ergodica.driver.threads import Threads
 
 BYTES = 2**26  # of batches handed over at a time
+PIECE = (
+    2**22
+)  # of them that are taken from the stream at a time: they stay in the cache until they are sorted by chains
 
 
 def feed_length(target: Any, batch_size: int, chains: int) -> int:
@@ -18,47 +22,60 @@ def feed_length(target: Any, batch_size: int, chains: int) -> int:
 
 
 class Feed:
-    """A stream in which `chains` chains take turns: batch number step * chains + chain."""
+    """A stream in which `chains` chains take turns: batch number step * chains + chain.
+
+    What it hands over lies in memory that goes round. Fresh arrays for every chunk would make the process grow without
+    end: glibc takes what is smaller than 32 MB from its heaps, and these fill with holes.
+    """
 
     def __init__(self, stream: Any, chains: int):
         self.stream, self.chains = stream, chains
         self._thread = Threads(1, "ergodica-feed")
         self._ahead: tuple[int, Future] | None = None
+        self._pools: list[Pool] = []  # one for every leaf of a batch
         self.cursor: Any = stream.cursor
 
     def close(self) -> None:
         self._thread.close()
         self.stream.close()
 
-    def take(self, count: int, following: int) -> PyTree:
-        """The batches of `count` steps, leaves (count, chain, ...); `following` steps' are read meanwhile."""
+    def take(self, count: int, following: int, length: int) -> list[PyTree]:
+        """The batches of `count` steps, of each chain leaves (length, ...), of which the surplus is zero; those of the
+        `following` steps are read meanwhile."""
         if self._ahead is None:
-            self._ahead = (count, self._thread.submit(self._read, count))
+            self._ahead = (count, self._thread.submit(self._read, count, length))
         planned, future = self._ahead
         assert planned == count, "chunks follow each other as announced"
         batches, self.cursor = future.result()
-        self._ahead = (following, self._thread.submit(self._read, following)) if following else None
+        self._ahead = (following, self._thread.submit(self._read, following, length)) if following else None
         return batches
 
     def seek(self, cursor: Any) -> None:
         self.stream.seek(cursor)
         self.cursor = cursor
 
-    def _read(self, count: int) -> tuple[PyTree, Any]:
-        batches = self.stream.next(count * self.chains)
-        shaped = jax.tree.map(lambda leaf: leaf.reshape(count, self.chains, *leaf.shape[1:]), batches)
-        return shaped, self.stream.cursor
+    def _read(self, count: int, length: int) -> tuple[list[PyTree], Any]:
+        whole, structure, done, piece = None, None, 0, 1
+        while done < count:
+            batches, structure = jax.tree.flatten(self.stream.next(piece * self.chains))
+            if whole is None:
+                whole = self._blank(batches, length)
+            for chain, leaves in enumerate(whole):
+                for leaf, part in zip(leaves, batches, strict=True):
+                    leaf[done : done + piece] = part[chain :: self.chains]
+            done += piece
+            step_bytes = sum(leaf.nbytes for leaf in batches) // piece
+            piece = min(count - done, max(1, PIECE // max(1, step_bytes)))
+        assert whole is not None
+        for leaf in (leaf for leaves in whole for leaf in leaves):
+            leaf[count:] = 0
+        return [jax.tree.unflatten(structure, leaves) for leaves in whole], self.stream.cursor
 
-
-def of_chain(batches: PyTree, chain: int, length: int) -> PyTree:
-    """One chain's, with the surplus of a chunk that is cut short filled up: (length, ...)."""
-
-    def filled(leaf: np.ndarray) -> np.ndarray:
-        mine = leaf[:, chain]
-        if len(mine) == length:
-            return np.ascontiguousarray(mine)
-        whole = np.zeros((length, *mine.shape[1:]), mine.dtype)
-        whole[: len(mine)] = mine
-        return whole
-
-    return jax.tree.map(filled, batches)
+    def _blank(self, batches: list[np.ndarray], length: int) -> list[list[np.ndarray]]:
+        """Arrays for all chains, without values."""
+        if not self._pools:
+            self._pools = [Pool() for _ in batches]
+        return [
+            [pool.array((length, *leaf.shape[1:]), leaf.dtype) for pool, leaf in zip(self._pools, batches, strict=True)]
+            for _ in range(self.chains)
+        ]

@@ -75,11 +75,15 @@ def _work(jobs: queue.SimpleQueue, enter: Callable[[], None] | None) -> None:
         promise, function, arguments = job
         if not promise.set_running_or_notify_cancel():
             continue
+        result = failure = None
         try:
-            promise.set_result(function(*arguments))
+            result = function(*arguments)
         except BaseException as error:
-            promise.set_exception(error)
-        del job, promise, function, arguments  # the results are the caller's now
+            failure = error
+        # First, or the caller finds memory in use that he has just given back.
+        del job, function, arguments
+        promise.set_result(result) if failure is None else promise.set_exception(failure)
+        del promise, result, failure
 
 
 def _end(jobs: queue.SimpleQueue, count: int) -> None:

@@ -1,18 +1,18 @@
 """Checkpoints: beside `run.nc`, in `run.nc.part`, the draws so far and all that is needed to go on with the same bytes.
 
     posterior.<name>.bin, sample_stats.<name>.bin     draws and statistics, appended as they come
-    checkpoint.npz                                     states, moments, references; and how many draws belong to them
-    ergodica.lock                                      held by the process that writes (driver/lock.py)
+    checkpoint.npz                                     states, moments, references; how many draws belong to them; and
+                                                       the SHA-256 of all of these (output/seal.py)
 
 A checkpoint is written under a temporary name, brought to the disk and renamed; draws that came after it are cut off
 when the run is taken up, and made again.
 """
 
 import json
+import shlex
 import shutil
 import warnings
-import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +26,13 @@ from ergodica.driver import lock
 from ergodica.driver.pace import now
 from ergodica.driver.store import Store
 from ergodica.errors import InputError
+from ergodica.output import seal
+from ergodica.output.blocks import BlockFile
 from ergodica.output.names import named
 from ergodica.output.whole import write_whole
 
 EVERY = 5.0  # seconds
-FORMAT = 1
+FORMAT = 2  # 1: of version 0.1.0, without checksums
 FILE = "checkpoint.npz"
 
 
@@ -70,18 +72,20 @@ class Checkpoint:
             "format": FORMAT, "course": course.to_dict(), "draws": self._draws_before(course.step), "cursor": cursor,
             "identity": self.identity | {"step_size": chains.sizes.digest(course.step)}, "settings": self.describe,
             "moments": moment_places(jax.tree.unflatten(structure, range(len(leaves)))),
+            "columns": {name: column.description() for name, column in self.store.columns().items()},
         }  # fmt: skip
-        self._writing = self._thread.submit(self._write, arrays, json.dumps(manifest), course.step)
+        self._writing = self._thread.submit(self._write, arrays, manifest, course.step)
         self._last = now()
         if is_last:
             self._writing.result()
             self._writing = None
 
-    def _write(self, arrays: list[np.ndarray], manifest: str, step: int) -> None:
-        for column in (*self.store.leaves, *self.store.stats.values()):
+    def _write(self, arrays: list[np.ndarray], manifest: dict[str, Any], step: int) -> None:
+        for column in self.store.columns().values():
             column.sync()
         leaves: dict[str, Any] = {f"leaf_{i}": array for i, array in enumerate(arrays)}
-        write_whole(self.folder / FILE, lambda file: np.savez(file, manifest=np.array(manifest), **leaves))
+        words = json.dumps(seal.sealed(manifest | {"arrays": list(map(seal.of_array, arrays))}))
+        write_whole(self.folder / FILE, lambda file: np.savez(file, manifest=np.array(words), **leaves))
         self.step = step
 
     def how_to_resume(self) -> str:
@@ -122,6 +126,17 @@ class Saved:
             raise InputError(f"the chains in {path} have other shapes or dtypes than this run's: it is another model")
         return jax.tree.unflatten(structure, self.arrays)
 
+    def take_up(self, columns: dict[str, BlockFile]) -> None:
+        """Cut the draws to those of the checkpoint; refused, before any is cut, where they are not as they were."""
+        described = self.manifest["columns"]
+        for name, column in columns.items():
+            words = described.get(name, {})
+            if (words.get("dtype"), words.get("shape")) != (column.dtype.name, list(column.shape)):
+                raise InputError(f"{column.path} has other draws than this run: it is another model")
+            column.verify(self.draws, words["sha256"])
+        for column in columns.values():
+            column.truncate(self.draws)
+
 
 def read_checkpoint(folder: Path) -> Saved | None:
     """The checkpoint in a folder; None where there is none."""
@@ -133,27 +148,28 @@ def read_checkpoint(folder: Path) -> Saved | None:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             manifest = json.loads(str(file["manifest"]))
             arrays = [file[f"leaf_{i}"] for i in range(len(file.files) - 1)]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # NumPy, zip and JSON raise many kinds for damaged bytes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise seal.damaged(path, starting_over(folder), f"not a checkpoint, or cut off: {reason}") from error
+    return Saved(checked(manifest, arrays, path, folder, FORMAT), arrays)
+
+
+def checked(record: Any, arrays: Sequence[np.ndarray], path: Path, folder: Path, expected: int) -> dict[str, Any]:
+    """The record of a checkpoint, if it and the arrays beside it are as they were written, in the format `expected`."""
+    found = record.get("format") if isinstance(record, dict) else None
+    if found == 1 and seal.SEAL not in record:
         raise InputError(
-            f"{path} is not a checkpoint, or is cut off ({reason}): remove {folder} to begin anew"
-        ) from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path} is not a checkpoint of format {FORMAT}: remove {folder} to begin anew")
-    damaged = _damaged(manifest)
-    if damaged is not None:
-        raise InputError(f"{path} is damaged (its {damaged} cannot be read): remove {folder} to begin anew")
-    return Saved(manifest, arrays)
-
-
-def _damaged(manifest: dict[str, Any]) -> str | None:
-    """The first entry that is not what it must be."""
-    parts = {"course": {"step": int, "frozen": list}, "identity": {"versions": dict}, "settings": {"started": str}}
-    for name, entries in parts.items():
-        found = manifest.get(name)
-        if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in entries.items()):
-            return name
-    return None if isinstance(manifest.get("draws"), int) else "draws"
+            f"{path} was written by version 0.1.0 of ergodica, whose unfinished runs this version cannot continue: "
+            f"finish it with that version, or {starting_over(folder)}"
+        )
+    if not isinstance(record, dict):
+        raise seal.damaged(path, starting_over(folder))
+    inner = seal.unsealed(record, path, starting_over(folder))
+    if found != expected:
+        raise InputError(f"{path} has format {found} and this ergodica reads {expected}: {starting_over(folder)}")
+    if inner.get("arrays") != list(map(seal.of_array, arrays)):
+        raise seal.damaged(path, starting_over(folder))
+    return inner
 
 
 def moment_places(numbered: PyTree) -> Any:
@@ -171,19 +187,22 @@ def moment_places(numbered: PyTree) -> Any:
 
 
 def check_ours(folder: Path) -> None:
-    """Refuse a folder without a checkpoint that holds other things than a run leaves which was killed before it."""
+    """Refuse a folder without a checkpoint, unless it holds no more than a run that was killed before its first."""
     if (folder / FILE).exists():
         return
     for path in folder.iterdir():
         if path.suffix not in (".bin", ".json") and path.name != lock.FILE and FILE not in path.name:
             raise InputError(f"{folder} holds {path.name} and no checkpoint: it is not of a run, give another `out`")
+        if path.suffix == ".bin" and path.stat().st_size:
+            raise InputError(
+                f"{folder} holds draws ({path.name}) but no {FILE}, without which they cannot be continued: "
+                f"{starting_over(folder)}"
+            )
 
 
-def begun_anew(folder: Path) -> None:
-    """Remove what a run left that was killed before its first checkpoint."""
-    for path in folder.iterdir():
-        if path.name != lock.FILE:
-            path.unlink()
+def starting_over(folder: Path) -> str:
+    """The command for it."""
+    return f"to start over, remove what there is by rm -r {shlex.quote(str(folder))}"
 
 
 def check_same(before: dict[str, Any], identity: dict[str, Any], where: Path) -> None:

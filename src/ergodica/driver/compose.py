@@ -14,13 +14,12 @@ from jaxtyping import PyTree
 
 from ergodica import data, tree
 from ergodica.driver.batches import Batches, FromDisk, Given, batches_for
-from ergodica.driver.checkpoint import Checkpoint, Saved, begun_anew, check_ours, check_same, read_checkpoint
+from ergodica.driver.checkpoint import Checkpoint, Saved, check_ours, check_same, read_checkpoint, starting_over
 from ergodica.driver.chunk import chunk_length
 from ergodica.driver.engine import Engine
 from ergodica.driver.external import ExternalEngine
 from ergodica.driver.feed import Feed, feed_length
 from ergodica.driver.fingerprint import batch_like, data_digest, numbers_of, step_digest, versions
-from ergodica.driver.lock import Lock
 from ergodica.driver.loop import Course
 from ergodica.driver.motion import motion_of
 from ergodica.driver.pace import Pace
@@ -76,12 +75,12 @@ class Composed:
     is_new: bool
 
 
-def compose(request: Request, lock: Lock) -> Composed:
+def compose(request: Request) -> Composed:
     """Everything checked, nothing compiled yet but what looks at the start."""
-    saved = None if request.out is None else _saved(request, lock)
+    saved = None if request.out is None else _saved(request)
     parts = parts_of(request, saved is not None)
     if request.out is not None:
-        return _on_disk(parts, saved, lock)
+        return _on_disk(parts, saved)
     assert parts.store is not None
     return Composed(parts.engine, parts.store, Course(request.total), parts.pace, None, parts.settings, True)
 
@@ -190,8 +189,8 @@ def _holding_rows(kernel: Kernel) -> Kernel:
     return eqx.tree_at(lambda k: k.target.data, kernel, jax.tree.map(jnp.asarray, kernel.target.data))
 
 
-def _saved(request: Request, lock: Lock) -> Saved | None:
-    """The checkpoint to go on from; refuses to write over anything, or where another process writes."""
+def _saved(request: Request) -> Saved | None:
+    """The checkpoint to go on from; refuses to write over anything."""
     from ergodica.output.files import check_free
 
     assert request.out is not None
@@ -205,15 +204,11 @@ def _saved(request: Request, lock: Lock) -> Saved | None:
             "another `out`"
         )
     check_ours(request.folder)
-    lock.take()
     remove_stale(Path(request.out))
-    found = read_checkpoint(request.folder)
-    if found is None:
-        begun_anew(request.folder)
-    return found
+    return read_checkpoint(request.folder)
 
 
-def _on_disk(parts: Parts, saved: Saved | None, lock: Lock) -> Composed:
+def _on_disk(parts: Parts, saved: Saved | None) -> Composed:
     request, engine = parts.request, parts.engine
     assert request.out is not None
     assert request.folder is not None
@@ -225,11 +220,10 @@ def _on_disk(parts: Parts, saved: Saved | None, lock: Lock) -> Composed:
     is_new = not request.folder.exists()
     if is_new:
         _make(request.folder)
-        lock.take()
     try:
         store = on_disk(parts.shape, request.folder)
-        for column in (*store.leaves, *store.stats.values()):
-            column.truncate(0 if saved is None else saved.draws)
+        if saved is not None:
+            saved.take_up(store.columns())
         checkpoint = Checkpoint(request.out, store, identity, parts.settings, parts.kept.before)
         if saved is None:
             checkpoint.save_if_due(engine, course, is_urgent=True)
@@ -250,7 +244,7 @@ def _taken_up(parts: Parts, saved: Saved, identity: dict[str, Any]) -> Course:
         parts.engine.restore(saved.into(like, folder), manifest["cursor"])
         course = Course.from_dict(manifest["course"], parts.request.total)
     except (KeyError, TypeError) as error:
-        raise InputError(f"the checkpoint in {folder} is damaged: remove {folder} to begin anew") from error
+        raise InputError(f"the checkpoint in {folder} is damaged: {starting_over(folder)}") from error
     parts.settings |= {name: manifest["settings"].get(name) for name in ("started", "starts", "start_widths")}
     return course
 
@@ -258,7 +252,5 @@ def _taken_up(parts: Parts, saved: Saved, identity: dict[str, Any]) -> Course:
 def _make(folder: Path) -> None:
     try:
         folder.mkdir()
-    except FileExistsError:
-        raise InputError(f"{folder} was begun by another process just now: give another `out`") from None
     except OSError as error:
         raise could_not("write", folder, error) from error

@@ -23,6 +23,7 @@ from ergodica.driver.run import Run, load
 from ergodica.driver.same import Same
 from ergodica.driver.store import SHARE
 from ergodica.errors import InputError
+from ergodica.output.whole import check_name
 from ergodica.recipe import Recipe
 
 
@@ -90,10 +91,12 @@ def sample(
 def carry_out(request: Request) -> Run:
     """What was asked for; of a run that is finished already, what it left."""
     request.check()
-    with Lock(request.folder) as lock:
+    if request.folder is not None:
+        check_name(request.folder)
+    with Lock.beside(request.out):
         if request.out is not None and request.resume and request.out.exists():
-            return _finished(request, lock)
-        return _made(request, compose(request, lock))
+            return _finished(request)
+        return _made(request, compose(request))
 
 
 def _made(request: Request, run: Composed) -> Run:
@@ -167,7 +170,7 @@ def _written(run: Composed, settings: dict[str, Any], moments: Any) -> tuple[PyT
     return posterior, stats
 
 
-def _finished(request: Request, lock: Lock) -> Run:
+def _finished(request: Request) -> Run:
     """The run in `out`; refused where it is not the one asked for."""
     assert request.out is not None
     assert request.folder is not None
@@ -182,7 +185,6 @@ def _finished(request: Request, lock: Lock) -> Run:
     parts.engine.close()
     check_same(before, parts.identity(request.total) | {"steps": request.steps}, request.out)
     if request.folder.exists():
-        lock.take()
         _remove_left(request.folder, before)
     return replace(found, again=lambda: carry_out(request.halved()))
 

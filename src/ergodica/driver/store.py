@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from ergodica.driver.room import available_memory, readable
 from ergodica.errors import InputError
+from ergodica.output.names import named
 
 SHARE = 0.6  # of the memory available that draws may take
 STATS = {  # by name, with its dtype; None: that of the position
@@ -101,6 +102,12 @@ class Store:
             if name != "step_size":
                 _change_last(column, chain, WITHDRAWN.get(name, np.nan))
 
+    def columns(self) -> dict[str, Any]:
+        """All of them, by the names of their files."""
+        names = [] if self.shape.one is None else list(named(self.shape.one))
+        leaves = {f"posterior.{name}": column for name, column in zip(names, self.leaves, strict=True)}
+        return leaves | {f"sample_stats.{name}": column for name, column in self.stats.items()}
+
     def posterior(self) -> PyTree:
         if self.shape.one is None:
             return None
@@ -144,7 +151,6 @@ def in_memory(shape: Shape, count: int) -> Store:
 def on_disk(shape: Shape, folder: Path) -> Store:
     """Files in `folder`, begun or gone on with."""
     from ergodica.output.blocks import BlockFile
-    from ergodica.output.names import named
 
     def opened(group: str, name: str, dtype: Any, one: tuple[int, ...]) -> Any:
         return BlockFile.open(folder, f"{group}.{name}", dtype, (shape.chains, *one))

@@ -15,16 +15,16 @@ from ergodica.output.tree import Moments
 
 
 def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, Any], Moments | None]:
-    """The draws and statistics up to the last that is whole, the settings, and the moments of the last checkpoint."""
+    """The draws, statistics and moments of the last checkpoint, verified, and the settings."""
     saved = read_checkpoint(folder)
     if saved is None:
         raise InputError(f"{folder} holds no checkpoint: expected the folder of an unfinished run")
-    columns = dict(BlockFile.existing(header) for header in sorted(folder.glob("*.json")))
-    count = min((column.count for column in columns.values()), default=0)
     groups: dict[str, dict[str, np.ndarray]] = {"posterior": {}, "sample_stats": {}}
-    for name, column in columns.items():
+    for name, words in saved.manifest["columns"].items():
+        column = BlockFile.described(folder, name, words)
+        column.verify(saved.draws, words["sha256"])
         group, _, variable = name.partition(".")
-        groups.setdefault(group, {})[variable] = np.swapaxes(column.read()[:count], 0, 1)
+        groups.setdefault(group, {})[variable] = np.swapaxes(column.read()[: saved.draws], 0, 1)
     settings = saved.manifest["settings"] | {"is_finished": False}
     posterior = unnamed(groups["posterior"]) if groups["posterior"] else None
     return posterior, groups["sample_stats"], settings, _moments(saved)

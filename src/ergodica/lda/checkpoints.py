@@ -1,6 +1,7 @@
 """Checkpoints of a model that is learning, in `run/checkpoint`: all that is needed to go on with the same bytes.
 
-    checkpoint.npz      the state, running sums, and as JSON the cursor of the corpus, the history, the settings
+    checkpoint.npz      the state, running sums, and as JSON the cursor of the corpus, the history, the settings, and
+                        the SHA-256 of all of these and of the draws (output/seal.py)
     draw-<step>.npy     the draws kept so far, each written once
 
 Both are written under a temporary name, brought to the disk and renamed. A draw that is no longer kept is removed after
@@ -10,20 +11,22 @@ the checkpoint that does without it is on the disk.
 import json
 import re
 import shutil
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergodica.driver.checkpoint import checked, starting_over
 from ergodica.driver.pace import now
 from ergodica.errors import InputError
+from ergodica.output import seal
 from ergodica.output.whole import write_whole
 
 EVERY = 10.0  # seconds
-FORMAT = 1
+FORMAT = 2  # 1: of version 0.1.0, without checksums
 FOLDER, FILE = "checkpoint", "checkpoint.npz"
 
 
@@ -43,6 +46,7 @@ class Checkpoints:
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: Future | None = None
         self._last = now()
+        self._sums: dict[int, str] = {}  # of the draws written
 
     def save_if_due(self, make: Callable[[], Saved], is_urgent: bool = False) -> None:
         """Every few seconds; urgent at once, and not before it is written. `make` may not give what changes later."""
@@ -55,6 +59,12 @@ class Checkpoints:
         if is_urgent:
             self._wait()
 
+    def save_if_none(self, make: Callable[[], Saved]) -> None:
+        """Before the files of the run itself are written: half of them could not be continued."""
+        self._wait()
+        if not (self.folder / FILE).exists():
+            self.save_if_due(make, is_urgent=True)
+
     def _wait(self) -> None:
         writing, self._writing = self._writing, None
         if writing is not None:
@@ -62,15 +72,22 @@ class Checkpoints:
 
     def _write(self, saved: Saved) -> None:
         self.folder.mkdir(exist_ok=True)
-        there = _draws_in(self.folder)
+        if not (self.folder / FILE).exists():
+            # draws never lie there without a checkpoint: whoever finds that knows that something is missing
+            self._write_record({}, {"is_begun": True, "identity": saved.plain.get("identity")}, {})
         for step, phi in saved.draws.items():
-            if step not in there:
-                write_whole(_draw_path(self.folder, step), lambda file, phi=phi: np.save(file, phi))
-        text = json.dumps({"format": FORMAT, "draws": list(saved.draws), **saved.plain})
-        arrays: dict[str, Any] = {"plain": np.array(text), **saved.arrays}
-        write_whole(self.folder / FILE, lambda file: np.savez(file, **arrays))
-        for step in there - set(saved.draws):
+            if step not in self._sums:
+                path = _draw_path(self.folder, step)
+                self._sums[step] = write_whole(path, lambda file, phi=phi: np.save(file, phi))
+        self._write_record(saved.arrays, saved.plain, {step: self._sums[step] for step in saved.draws})
+        for step in _draws_in(self.folder) - set(saved.draws):
             _draw_path(self.folder, step).unlink(missing_ok=True)
+
+    def _write_record(self, arrays: dict[str, np.ndarray], plain: dict[str, Any], sums: dict[int, str]) -> None:
+        beside = {"names": sorted(arrays), "arrays": [seal.of_array(arrays[name]) for name in sorted(arrays)]}
+        text = json.dumps(seal.sealed({"format": FORMAT, "draws": sums, **beside, **plain}))
+        content: dict[str, Any] = {"plain": np.array(text), **arrays}
+        write_whole(self.folder / FILE, lambda file: np.savez(file, **content))
 
     def close(self) -> None:
         self._thread.shutdown(wait=True)
@@ -81,21 +98,48 @@ class Checkpoints:
 
 
 def read_checkpoint(folder: Path) -> Saved | None:
-    """That of a run's folder; None where there is none."""
+    """That of a run's folder; None where there is none. Nothing is written, and what was damaged is named."""
     path = folder / FOLDER / FILE
     if not path.exists():
+        _check_nothing(folder)
         return None
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            plain = json.loads(str(file["plain"]))
-            arrays = {name: file[name] for name in file.files if name != "plain"}
-        draws = {int(step): np.load(_draw_path(path.parent, int(step)), allow_pickle=False) for step in plain["draws"]}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path} is damaged ({reason}): remove {folder} to begin anew") from error
-    if plain.get("format") != FORMAT:
-        raise InputError(f"{path} is not a checkpoint of format {FORMAT}: remove {folder} to begin anew")
+    with _reading(path, folder), open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        record = json.loads(str(file["plain"]))
+        arrays = {name: file[name] for name in file.files if name != "plain"}
+    plain = checked(record, [arrays[name] for name in sorted(arrays)], path, folder, FORMAT)
+    if plain["names"] != sorted(arrays):
+        raise seal.damaged(path, starting_over(folder))
+    draws = {int(step): _draw(_draw_path(path.parent, int(step)), sha, folder) for step, sha in plain["draws"].items()}
     return Saved(arrays, plain, draws)
+
+
+def _draw(path: Path, sha256: str, folder: Path) -> np.ndarray:
+    with _reading(path, folder):
+        if seal.of_file(path) != sha256:
+            raise seal.damaged(path, starting_over(folder))
+        return np.load(path, allow_pickle=False)
+
+
+@contextmanager
+def _reading(path: Path, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # NumPy, zip and JSON raise many kinds for damaged bytes
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise seal.damaged(path, starting_over(folder), reason) from error
+
+
+def _check_nothing(folder: Path) -> None:
+    """Refuse what was drawn and has no checkpoint: it cannot be continued, and is not ours to remove."""
+    drawn = sorted((folder / FOLDER).glob("draw-*.npy")) or sorted(folder.glob("draws.npz"))
+    if drawn:
+        what = drawn[0].relative_to(folder)
+        raise InputError(
+            f"{folder} holds draws ({what}) but no {FOLDER}/{FILE}, without which they cannot be continued: "
+            f"{starting_over(folder)}"
+        )
 
 
 def _draw_path(folder: Path, step: int) -> Path:

@@ -1,6 +1,6 @@
 """The folder of a run: plain files with names, no pickle.
 
-run.json         settings, versions, figures
+run.json         settings, versions, figures, and the SHA-256 of every file, its own included (output/seal.py)
 theta.npz        theta (words, topics) and the rest of the chain's state; counts of the words seen
 draws.npz        phi (draw, words, topics) of the draws kept, and their steps
 vocabulary.txt   one word a line, in the order of the rows
@@ -12,8 +12,7 @@ shares.npz       topic shares of the sample documents, and their lengths; sample
 import csv
 import io
 import json
-import zipfile
-import zlib
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,41 +25,47 @@ from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.fitted import Fitted
 from ergodica.lda.topics import Topic
 from ergodica.lda.training import Row
+from ergodica.output import seal
 from ergodica.output.whole import write_whole
 from ergodica.report import plain
 
-FORMAT = 1
+FORMAT = 2  # 1: of version 0.1.0, without checksums
+AGAIN = "fit again, or restore it from a copy"
 LISTED = 30  # words of a topic in topics.csv
+FOR_PEOPLE = "topics.csv"  # never read here: another program may have saved it again
 KINDS = {
     "topics": int, "words": int, "documents": int, "sampler": str, "preset": str, "band": str, "settings": dict,
     "seconds": dict, "parameters": dict,
 }  # fmt: skip
-UNREADABLE = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, NotImplementedError, csv.Error,
-    zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 
 
 def write(folder: Path, fitted: Fitted, topics: list[Topic]) -> None:
     """Into a folder that is there; run.json comes last, and says that the others are whole."""
     state = dict(fitted.state)
     arrays: dict[str, Any] = {"theta": state.pop("position"), **state, "counts": fitted.counts}
-    write_whole(folder / "theta.npz", lambda file: np.savez(file, **arrays))
+    sums = {"theta.npz": write_whole(folder / "theta.npz", lambda file: np.savez(file, **arrays))}
     steps = np.array(list(fitted.draws), np.int64)
     phi = np.stack(list(fitted.draws.values())) if fitted.draws else np.zeros((0, *arrays["theta"].shape), np.float32)
-    write_whole(folder / "draws.npz", lambda file: np.savez(file, phi=phi, steps=steps, every=fitted.every))
-    write_whole(folder / "shares.npz", lambda file: np.savez(file, shares=fitted.shares, lengths=fitted.lengths))
-    _write_text(folder / "vocabulary.txt", "\n".join(fitted.vocabulary.words) + "\n")
-    _write_text(folder / "samples.json", json.dumps(plain(fitted.samples)))
-    _write_table(folder / "history.csv", Row._fields, fitted.history)
-    _write_table(folder / "topics.csv", ("topic", "rank", "word", "probability", "low", "high"), _topic_rows(topics))
-    told = {"format": FORMAT, **fitted.figures, "parameters": fitted.parameters}
-    _write_text(folder / "run.json", json.dumps(plain(told), indent=1) + "\n")
+    drawn, shared = {"phi": phi, "steps": steps, "every": fitted.every}, (fitted.shares, fitted.lengths)
+    sums["draws.npz"] = write_whole(folder / "draws.npz", lambda file: np.savez(file, **drawn))
+    shares = dict(zip(("shares", "lengths"), shared, strict=True))
+    sums["shares.npz"] = write_whole(folder / "shares.npz", lambda file: np.savez(file, **shares))
+    columns = ("topic", "rank", "word", "probability", "low", "high")
+    texts = {
+        "vocabulary.txt": "\n".join(fitted.vocabulary.words) + "\n",
+        "samples.json": json.dumps(plain(fitted.samples)),
+        "history.csv": _table(Row._fields, fitted.history),
+        FOR_PEOPLE: _table(columns, _topic_rows(topics)),
+    }
+    sums |= {name: _write_text(folder / name, text) for name, text in texts.items()}
+    told = {"format": FORMAT, **fitted.figures, "parameters": fitted.parameters, "files": sums}
+    _write_text(folder / "run.json", json.dumps(seal.sealed(plain(told)), indent=1) + "\n")
 
 
 def read(folder: Path) -> Fitted:
     """What `write` wrote; every complaint is one line that names the file."""
-    figures = _figures(folder)
+    figures = figures_of(folder)
+    _check_files(folder, figures.pop("files", None))
     words, topics = figures["words"], figures["topics"]
     state = _arrays(folder / "theta.npz", theta=(words, topics), counts=(words,))
     state["position"] = state.pop("theta")
@@ -81,12 +86,32 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise InputError(f"{path} is missing: the folder is not that of a finished run, fit it again") from None
-    except UNREADABLE as error:
+    except Exception as error:  # NumPy, zip, CSV and JSON raise many kinds for damaged bytes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path} is damaged ({reason}): fit again") from error
+        raise seal.damaged(path, AGAIN, reason) from error
 
 
-def _figures(folder: Path) -> dict[str, Any]:
+def _check_files(folder: Path, sums: dict[str, str] | None) -> None:
+    if sums is None:
+        warnings.warn(
+            f"{folder} was written by version 0.1.0 of ergodica, which left no checksums: whether it was damaged since "
+            "is not known",
+            stacklevel=4,
+        )
+        return
+    for name, sha256 in sums.items():
+        path = folder / name
+        if name == FOR_PEOPLE:
+            if path.exists() and seal.of_file(path) != sha256:
+                warnings.warn(f"{path} is not as it was written: its checksum does not match", stacklevel=4)
+            continue
+        with _reading(path):
+            if seal.of_file(path) != sha256:
+                raise seal.damaged(path, AGAIN)
+
+
+def figures_of(folder: Path) -> dict[str, Any]:
+    """What run.json says."""
     path = folder / "run.json"
     if not path.exists():
         if (folder / "checkpoint").is_dir():
@@ -95,11 +120,15 @@ def _figures(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} {what}: expected the folder of a run, as ergodica lda fit --out writes it")
     with _reading(path):
         figures = json.loads(path.read_text("utf-8"))
-        if figures.pop("format", None) != FORMAT:
-            raise InputError(f"{path} is not of format {FORMAT}: it was written by another version")
+        version = figures.get("format")
+        if version != 1 or seal.SEAL in figures:
+            figures = seal.unsealed(figures, path, AGAIN)
+            if version != FORMAT:
+                raise InputError(f"{path} has format {version} and this ergodica reads up to {FORMAT}: install another")
+        del figures["format"]
         for name, kind in KINDS.items():
             if type(figures.get(name)) is not kind:
-                raise InputError(f"{path} is damaged ({name} is {str(figures.get(name))[:40]!r}): fit again")
+                raise seal.damaged(path, AGAIN, f"{name} is {str(figures.get(name))[:40]!r}")
         held = figures["held_out"]
         # whatever is looked at later, be it "nan"
         numbers = [] if held is None else [held["documents"], held["unigram_perplexity"], *held["perplexity"].values()]
@@ -158,13 +187,13 @@ def _topic_rows(topics: list[Topic]) -> list[tuple[Any, ...]]:
     return [(topic.number, rank, *word) for topic in topics for rank, word in enumerate(topic.words, 1)]
 
 
-def _write_table(path: Path, names: tuple[str, ...], rows: list[Any]) -> None:
+def _table(names: tuple[str, ...], rows: list[Any]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(names)
     table.writerows(rows)
-    _write_text(path, text.getvalue())
+    return text.getvalue()
 
 
-def _write_text(path: Path, text: str) -> None:
-    write_whole(path, lambda file: file.write(text.encode()))
+def _write_text(path: Path, text: str) -> str:
+    return write_whole(path, lambda file: file.write(text.encode()))

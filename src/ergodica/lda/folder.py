@@ -1,6 +1,6 @@
 """The folder of a run while it goes on: who writes there, whether it may be gone on with, and what it was made of."""
 
-import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +8,8 @@ from ergodica.driver import lock
 from ergodica.driver.checkpoint import check_same
 from ergodica.driver.lock import Lock
 from ergodica.errors import InputError
-from ergodica.lda import checkpoints
-from ergodica.lda.checkpoints import Checkpoints, read_checkpoint
+from ergodica.lda import checkpoints, files
+from ergodica.lda.checkpoints import read_checkpoint
 from ergodica.lda.stream import Stream
 from ergodica.lda.training import Training
 from ergodica.output.blocks import could_not
@@ -26,51 +26,65 @@ class RunFolder:
             raise InputError("resume=True needs the folder of the run: out=...")
         self.path = None if path is None else Path(path)
         self.resume = resume
-        self._lock = Lock(self.path)
+        self._lock = Lock.within(self.path, self._make)
+        self._is_made = False
 
     def __enter__(self) -> "RunFolder":
         if self.path is None:
             return self
-        self._check_free(self.path)
+        self._holds_run(self.path)  # a foreign folder is refused before there is a lock in it
+        self._lock.__enter__()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise could_not("make", self.path, error) from error
-        self._lock.take()
+            if self._holds_run(self.path) and not self.resume:
+                raise InputError(
+                    f"{self.path} holds a run: --resume (Python: resume=True) continues it, or give another folder"
+                )
+        except InputError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self.path is not None:
-            there = {entry.name for entry in self.path.iterdir()}
-            if "run.json" in there or there == {lock.FILE}:
-                (self.path / lock.FILE).unlink(missing_ok=True)
-            if there == {lock.FILE}:  # bad input: nothing was learnt
+        self._lock.unlink()
+        if self._is_made and self.path is not None:
+            with suppress(OSError):  # unless it is empty: after bad input, when nothing was learnt
                 self.path.rmdir()
-        self._lock.__exit__(*error)
+        self._lock.close()
 
-    def _check_free(self, path: Path) -> None:
-        if not path.exists():
-            return
-        if not path.is_dir():
-            raise InputError(f"{path} is a file: give a folder for the run")
-        there = {entry.name for entry in path.iterdir()} - {lock.FILE}
+    def _make(self) -> None:
+        assert self.path is not None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir()
+            self._is_made = True
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise could_not("make", self.path, error) from error
+
+    def _holds_run(self, path: Path) -> bool:
+        """False for an empty folder; InputError where something else is."""
+        try:
+            there = {entry.name for entry in path.iterdir()} - {lock.FILE}
+        except FileNotFoundError:
+            return False
+        except NotADirectoryError:
+            raise InputError(f"{path} is a file: give a folder for the run") from None
+        except OSError as error:
+            raise could_not("read", path, error) from error
         # theta.npz is the first that is written at the end: a full disk may leave it alone, or half of it
-        is_run = there & {"run.json", checkpoints.FOLDER} or any("theta.npz" in name for name in there)
+        is_run = bool(there & {"run.json", checkpoints.FOLDER}) or any("theta.npz" in name for name in there)
         if there and not is_run:
             raise InputError(f"{path} holds other files and no run: give another folder")
-        if there and not self.resume:
-            raise InputError(
-                f"{path} holds a run: --resume (Python: resume=True) goes on with it, or give another folder"
-            )
+        return is_run
 
     def is_finished(self, identity: dict[str, Any]) -> bool:
         """Whether it holds the run that is asked for; InputError if it is another one."""
         if self.path is None or not (self.path / "run.json").exists():
             return False
-        try:
-            before = json.loads((self.path / "run.json").read_text("utf-8"))["identity"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.path / 'run.json'} is damaged ({error}): give another folder") from error
+        before = files.figures_of(self.path).get("identity")
+        if not isinstance(before, dict) or "versions" not in before:
+            raise InputError(f"{self.path} does not say what it was learnt from: give another folder")
         check_same(before, identity, self.path)
         return True
 
@@ -78,12 +92,12 @@ class RunFolder:
         """To where the last checkpoint was; the beginning, where there is none."""
         if self.path is None:
             return
+        saved = read_checkpoint(self.path) if self.resume else None
         for half in self.path.glob(".*.part"):  # what a run was killed while writing
             half.unlink()
-        saved = read_checkpoint(self.path) if self.resume else None
         if saved is None:
-            Checkpoints(self.path).remove()  # draws of a run that was killed before its first checkpoint
             return
         check_same(saved.plain["identity"], identity, self.path)
-        training.restore(saved)
-        stream.corpus.seek(saved.plain["cursor"])
+        if not saved.plain.get("is_begun"):
+            training.restore(saved)
+            stream.corpus.seek(saved.plain["cursor"])

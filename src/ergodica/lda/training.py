@@ -181,6 +181,8 @@ def learn(
                     checkpoints.save_if_due(saved, is_urgent=interrupts.received is not None)
                 if interrupts.received is not None:
                     interrupts.stop(f"the batch is finished and saved; {interrupts.advice}")
+            if checkpoints is not None:
+                checkpoints.save_if_none(saved)
         except NonFiniteError as error:
             return error
         finally:

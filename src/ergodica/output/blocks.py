@@ -1,21 +1,26 @@
-"""Draws on disk as they come: raw bytes, one item after the other, and a small JSON header beside them.
+"""Draws on disk as they come: raw bytes, one item after the other.
 
 A kill in the middle of a write leaves part of an item at the end; it does not count. The number of items is the length
-of the file: a checkpoint notes how many were there, and `truncate` goes back to that.
+of the file. A checkpoint notes how many were there and their SHA-256, which grows with the file: `verify` and
+`truncate` go back to that.
 """
 
-import json
+import hashlib
 import math
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import jax.numpy as jnp
 import numpy as np
 
 from ergodica.errors import InputError
+
+PIECE = 2**22  # bytes looked at in one go
+LOST = "what was drawn is lost, unless there is a copy"
 
 
 class BlockFile:
@@ -26,39 +31,29 @@ class BlockFile:
         self.dtype = dtype
         self.shape = shape
         self._stride = max(1, dtype.itemsize * math.prod(shape))  # an item without numbers is one byte, to be counted
+        self._hash, self._hashed = hashlib.sha256(), 0  # of the first so many bytes
 
     @classmethod
     def open(cls, folder: Path | str, name: str, dtype: Any, shape_of_one: tuple[int, ...]) -> "BlockFile":
-        """Begin the file `name`, or go on with it: then dtype and shape must be the same."""
-        path = Path(folder) / f"{quote(name, safe='')}.bin"
-        # jnp.dtype also knows bfloat16 by its name
-        blocks = cls(path, np.dtype(jnp.dtype(dtype)), tuple(int(length) for length in shape_of_one))
-        header = path.with_suffix(".json")
-        words = json.dumps({"dtype": blocks.dtype.name, "order": "C", "shape": list(blocks.shape)})
+        """Begin the file `name`, or continue it."""
+        blocks = cls.described(folder, name, {"dtype": dtype, "shape": shape_of_one})
         try:
-            if header.exists():
-                if header.read_text() != words:
-                    raise InputError(f"{header} has other draws ({header.read_text()[:100]}), expected {words}")
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                header.write_text(words)
-            path.touch()
+            blocks.path.parent.mkdir(parents=True, exist_ok=True)
+            blocks.path.touch()
         except OSError as error:
-            raise could_not("write", path, error) from error
+            raise could_not("write", blocks.path, error) from error
         return blocks
 
     @classmethod
-    def existing(cls, header: Path) -> "tuple[str, BlockFile]":
-        """The file beside this header, with its name: to be read from."""
-        try:
-            words = json.loads(header.read_text())
-            blocks = cls(header.with_suffix(".bin"), np.dtype(jnp.dtype(words["dtype"])), tuple(words["shape"]))
-            blocks.path.stat()
-        except OSError as error:
-            raise could_not("read", header.with_suffix(".bin"), error) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{header} is damaged: expected the dtype and shape of draws as JSON") from error
-        return unquote(header.stem), blocks
+    def described(cls, folder: Path | str, name: str, words: dict[str, Any]) -> "BlockFile":
+        """The file `name`, to be read from; `words` as `description` gives them."""
+        path = Path(folder) / f"{quote(name, safe='')}.bin"
+        # jnp.dtype also knows bfloat16 by its name
+        return cls(path, np.dtype(jnp.dtype(words["dtype"])), tuple(int(length) for length in words["shape"]))
+
+    def description(self) -> dict[str, Any]:
+        """What a checkpoint notes: dtype and shape of an item, and the SHA-256 of all items."""
+        return {"dtype": self.dtype.name, "shape": list(self.shape), "sha256": self.digest()}
 
     @property
     def count(self) -> int:
@@ -73,6 +68,7 @@ class BlockFile:
         content = np.ascontiguousarray(block).view(np.uint8).reshape(-1).data if block.size else bytes(len(block))
         try:
             end = self.count * self._stride
+            self._hash_up_to(end)
             with open(self.path, "r+b", buffering=0) as file:
                 file.seek(end)
                 try:
@@ -82,6 +78,27 @@ class BlockFile:
                     raise
         except OSError as error:
             raise could_not("write", self.path, error) from error
+        self._hash.update(content)
+        self._hashed += len(content)
+
+    def digest(self) -> str:
+        """The SHA-256 of what was appended; of a file that is continued, with what was there."""
+        self._hash_up_to(self.count * self._stride)
+        return self._hash.hexdigest()
+
+    def verify(self, count: int, sha256: str) -> None:
+        """Raise InputError unless the first `count` items are those of this SHA-256."""
+        try:
+            there = self.count
+            if there >= count:
+                self._hash, self._hashed = hashlib.sha256(), 0
+                self._hash_up_to(count * self._stride)
+        except OSError as error:
+            raise could_not("read", self.path, error) from error
+        if there < count:
+            raise InputError(f"{self.path} is cut off: it holds {there} draws, expected {count}; {LOST}")
+        if self._hash.hexdigest() != sha256:
+            raise self._damaged(count)
 
     def truncate(self, count: int) -> None:
         """Keep the first `count` items."""
@@ -107,13 +124,40 @@ class BlockFile:
             return np.zeros(shape, self.dtype)
         return np.memmap(self.path, self.dtype, mode="r", shape=shape)
 
+    def pieces(self, length: int) -> Iterator[np.ndarray]:
+        """All items, `length` at a time, in memory; InputError at the end if they are not those that were appended.
+
+        Unlike `read`, which counts every page that was touched as resident.
+        """
+        expected, found = self.digest(), hashlib.sha256()
+        for start in range(0, self.count, length):
+            part = self.items(start, min(start + length, self.count))
+            found.update(part.reshape(-1).view(np.uint8).data if part.size else bytes(len(part)))
+            yield part
+        if found.hexdigest() != expected:
+            raise self._damaged(self.count)
+
     def items(self, start: int, stop: int) -> np.ndarray:
-        """Some of them in memory; unlike `read`, which counts every page that was touched as resident."""
+        """Some of them in memory."""
         shape = (stop - start, *self.shape)
         if math.prod(shape) == 0:
             return np.zeros(shape, self.dtype)
         count = (stop - start) * self._stride
         return np.fromfile(self.path, np.uint8, count, offset=start * self._stride).view(self.dtype).reshape(shape)
+
+    def _hash_up_to(self, end: int) -> None:
+        """Where the file was not written here, or was cut: its bytes are read."""
+        if self._hashed > end:
+            self._hash, self._hashed = hashlib.sha256(), 0
+        if self._hashed < end:
+            with open(self.path, "rb") as file:
+                file.seek(self._hashed)
+                while self._hashed < end and (piece := file.read(min(PIECE, end - self._hashed))):
+                    self._hash.update(piece)
+                    self._hashed += len(piece)
+
+    def _damaged(self, count: int) -> InputError:
+        return InputError(f"{self.path} is damaged: the checksum of its {count} draws does not match; {LOST}")
 
 
 def _write_all(file: Any, content: Any) -> None:

@@ -2,6 +2,8 @@
 
 import math
 import os
+import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +13,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
-from ergodica.output.blocks import BlockFile
+from ergodica.output import checked
+from ergodica.output.blocks import BlockFile, could_not
 from ergodica.output.names import DIMENSIONS, dimensions, unnamed
+from ergodica.output.seal import SEAL
 from ergodica.output.tree import FORMAT, HALVED, Moments, datatree, settings_of, stored_dtype
 from ergodica.output.whole import renamed
 
@@ -38,6 +42,7 @@ def save(tree: "xr.DataTree", path: Path | str, overwrite: bool = False) -> None
     """Write the tree to `path`, which must not exist unless `overwrite`."""
     with _new_file(path, overwrite) as temporary:
         _write(tree, temporary)
+        _seal(temporary)
 
 
 def save_blocks(
@@ -62,6 +67,7 @@ def save_blocks(
                 if variables:
                     place = file.groups[group] if group in file.groups else file.create_group(group)
                     _write_blocks(place, variables, file.attrs)
+        _seal(temporary)
 
 
 def load(path: Path | str) -> Loaded:
@@ -73,12 +79,14 @@ def load(path: Path | str) -> Loaded:
         raise InputError(f"there is no file {str(path)!r}: expected the netCDF file of a run")
     try:
         with h5netcdf.File(path, "r") as file:
-            return _loaded(file, path)
+            return _loaded(_Reader(file, path), file, path)
     except InputError:
         raise
     except Exception as error:  # h5py and h5netcdf raise many kinds for a damaged file
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         what = "is cut off: it was not written to its end" if "truncated" in reason else "is not a netCDF file"
+        if what.endswith("file") and _begins_as_one(path):
+            what = "is damaged"
         raise InputError(f"{path} {what} ({reason}); expected what run.save or ergodica sample wrote") from error
 
 
@@ -107,9 +115,21 @@ def check_free(path: Path | str, overwrite: bool = False) -> None:
 def _write(tree: "xr.DataTree", path: Path) -> None:
     # xarray would mark NaN as "missing" in every float variable
     plain = {
-        g.path: {name: {"_FillValue": None} for name in g.to_dataset(inherit=False).variables} for g in tree.subtree
+        g.path: {
+            name: {"_FillValue": None, **checked.storage(x.shape, x.dtype.itemsize)}
+            for name, x in g.to_dataset(inherit=False).variables.items()
+        }
+        for g in tree.subtree
     }
     tree.to_netcdf(path, engine="h5netcdf", encoding=plain)
+
+
+def _seal(path: Path) -> None:
+    """Of what was written, as a reader finds it: so the whole file is read once before it gets its name."""
+    import h5netcdf
+
+    with h5netcdf.File(path, "a") as file:
+        file.attrs[SEAL] = checked.digest(file)
 
 
 def _write_blocks(group: Any, variables: dict[str, Draws], attrs: Any) -> None:
@@ -122,14 +142,15 @@ def _write_blocks(group: Any, variables: dict[str, Draws], attrs: Any) -> None:
         for dim, size in zip(dims, shape, strict=True):
             if dim not in group.dimensions:
                 group.dimensions[dim] = size
-                group.create_variable(dim, (dim,), np.int64)[...] = np.arange(size)
+                group.create_variable(dim, (dim,), np.int64, **checked.laid_out((size,), 8))[...] = np.arange(size)
             elif group.dimensions[dim].size != size:
                 raise InputError(f"{name} has {size} along {dim}, other variables {group.dimensions[dim].size}")
         is_bool = draws.dtype == np.bool_
-        variable = group.create_variable(name, dims, np.dtype(np.int8) if is_bool else stored_dtype(draws.dtype))
+        dtype = np.dtype(np.int8) if is_bool else stored_dtype(draws.dtype)
+        variable = group.create_variable(name, dims, dtype, **checked.laid_out(shape, dtype.itemsize))
         if is_bool:
             variable.attrs["dtype"] = "bool"
-        for here, piece in _pieces(draws):
+        for here, piece in _pieces(draws, checked.chunks(shape, dtype.itemsize)[1]):
             variable[:, here] = piece.astype(variable.dtype, copy=False)
 
 
@@ -137,39 +158,69 @@ def _shape(draws: Draws) -> tuple[int, ...]:
     return draws.shape if isinstance(draws, np.ndarray) else (draws.shape[0], draws.count, *draws.shape[1:])
 
 
-def _pieces(draws: Draws) -> Iterator[tuple[slice, np.ndarray]]:
-    """Stretches of draws and what is there, (chain, draw, ...): none larger than AT_A_TIME, unless one draw is."""
+def _pieces(draws: Draws, unit: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Stretches of draws and what is there, (chain, draw, ...): about AT_A_TIME bytes, and whole chunks of `unit`."""
     chains, count, *rest = _shape(draws)
     length = max(1, AT_A_TIME // max(1, draws.dtype.itemsize * chains * math.prod(rest)))
-    for start in range(0, count, length):
-        stop = min(start + length, count)
-        is_array = isinstance(draws, np.ndarray)
-        yield slice(start, stop), draws[:, start:stop] if is_array else np.swapaxes(draws.items(start, stop), 0, 1)
+    length = max(1, length // unit) * unit
+    if isinstance(draws, np.ndarray):
+        found = (draws[:, start : start + length] for start in range(0, count, length))
+    else:
+        found = (np.swapaxes(part, 0, 1) for part in draws.pieces(length))
+    for number, piece in enumerate(found):
+        yield slice(number * length, number * length + piece.shape[1]), piece
 
 
-def _loaded(file: Any, path: Path) -> Loaded:
-    version = int(file.attrs.get("ergodica_format", FORMAT))
-    if version > FORMAT:
-        raise InputError(f"{path} has format {version} and this ergodica reads up to {FORMAT}: install a newer one")
+class _Reader:
+    """The variables of an open file as arrays; where it has a checksum they are read once, and that is compared."""
+
+    def __init__(self, file: Any, path: Path):
+        self.path = path
+        self._held: dict[str, np.ndarray] = {}
+        attrs = file.attrs
+        version = int(attrs.get("ergodica_format", FORMAT if SEAL in attrs else 0))
+        if version > FORMAT:
+            raise InputError(f"{path} has format {version} and this ergodica reads up to {FORMAT}: install a newer one")
+        if SEAL in attrs or version == FORMAT:
+            if attrs.get(SEAL) != checked.digest(file, self._kept):
+                raise InputError(f"{path} is damaged, or was changed by another program: its checksum does not match")
+        elif version == 1:
+            warnings.warn(
+                f"{path} was written by version 0.1.0 of ergodica, which left no checksums: whether it was damaged "
+                "since is not known",
+                stacklevel=4,
+            )
+
+    def _kept(self, variable: Any) -> list[np.ndarray]:
+        self._held[variable._h5ds.name] = array = _array(variable, self.path)
+        return [array]
+
+    def array(self, variable: Any) -> np.ndarray:
+        held = self._held.get(variable._h5ds.name)
+        found = _array(variable, self.path) if held is None else held
+        return found.astype(bool) if variable.attrs.get("dtype") == "bool" else found
+
+
+def _loaded(reader: _Reader, file: Any, path: Path) -> Loaded:
     if not {"posterior", "moments"} & set(file.groups):
         raise InputError(f"{path} is not the file of a run: it has no group 'posterior' and no group 'moments'")
-    halved = _part(file, path, HALVED) if HALVED + "sample_stats" in file.groups else None
-    return _part(file, path, "", halved)
+    halved = _part(reader, file, path, HALVED) if HALVED + "sample_stats" in file.groups else None
+    return _part(reader, file, path, "", halved)
 
 
-def _part(file: Any, path: Path, prefix: str, halved: Loaded | None = None) -> Loaded:
-    posterior = _variables(file, path, prefix + "posterior")
+def _part(reader: _Reader, file: Any, path: Path, prefix: str, halved: Loaded | None = None) -> Loaded:
+    posterior = _variables(reader, file, prefix + "posterior")
     for name, array in posterior.items():
         dims = file[prefix + "posterior"][name].dimensions[:2]
         if dims != DIMENSIONS:
             raise InputError(f"{path}: {name} has dimensions {dims}, shape {array.shape}; expected chain, draw first")
-    stats = _variables(file, path, prefix + "sample_stats")
+    stats = _variables(reader, file, prefix + "sample_stats")
     settings = settings_of(dict(file[prefix + "sample_stats"].attrs) if prefix else dict(file.attrs))
-    return Loaded(unnamed(posterior) if posterior else None, stats, settings, _moments(file, path, prefix), halved)
+    return Loaded(unnamed(posterior) if posterior else None, stats, settings, _moments(reader, file, prefix), halved)
 
 
-def _moments(file: Any, path: Path, prefix: str) -> Moments | None:
-    variables = _variables(file, path, prefix + "moments")
+def _moments(reader: _Reader, file: Any, prefix: str) -> Moments | None:
+    variables = _variables(reader, file, prefix + "moments")
     if not variables:
         return None
     count = variables.pop("count")
@@ -180,19 +231,42 @@ def _moments(file: Any, path: Path, prefix: str) -> Moments | None:
     return Moments(count, *parts)
 
 
-def _variables(file: Any, path: Path, group: str) -> dict[str, np.ndarray]:
+def _variables(reader: _Reader, file: Any, group: str) -> dict[str, np.ndarray]:
     if group not in file.groups:
         return {}
     found = file[group].variables
-    return {name: _array(x, path) for name, x in found.items() if name not in found[name].dimensions}
+    return {name: reader.array(x) for name, x in found.items() if name not in found[name].dimensions}
 
 
 def _array(variable: Any, path: Path) -> np.ndarray:
-    if variable.attrs.get("dtype") == "bool":
-        return variable[...].astype(bool)
+    """In memory; a large one mapped, as long as it is looked at from a copy that has no name."""
     size = math.prod(variable.shape) * variable.dtype.itemsize
-    # the offset in the file: known where the variable lies in one piece, uncompressed, as `save` leaves it
-    offset = variable._h5ds.id.get_offset() if size > MAPPED else None
+    if size <= MAPPED:
+        return np.asarray(variable[...])
+    # the offset in the file: known where the variable lies in one piece, without checksums, as version 0.1.0 left it
+    offset = variable._h5ds.id.get_offset()
     if offset is not None:
         return np.memmap(path, variable.dtype, mode="r", offset=offset, shape=variable.shape)
-    return np.asarray(variable[...])
+    with _nameless_file(path.parent) as copy:
+        try:
+            for piece in checked.pieces(variable):
+                copy.write(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
+            copy.flush()
+        except OSError as error:
+            if error.errno is None:  # h5py's, of a damaged file
+                raise
+            raise could_not("copy", path, error) from error
+        return np.memmap(copy, variable.dtype, mode="r", shape=variable.shape)
+
+
+def _nameless_file(folder: Path) -> Any:
+    """Beside the run, where there should be room; in the system's place for such files where that cannot be written."""
+    try:
+        return tempfile.TemporaryFile(dir=folder)
+    except OSError:
+        return tempfile.TemporaryFile()
+
+
+def _begins_as_one(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"

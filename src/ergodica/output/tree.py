@@ -14,16 +14,17 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.output.names import DIMENSIONS, dimensions, named
+from ergodica.output.seal import SEAL
 from ergodica.report import plain
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 1
+FORMAT = 2  # 1: of version 0.1.0, without checksums
 LIBRARY = "ergodica"
 HALVED = "halved_"
 AS_JSON = "json_attributes"  # names of the attributes that hold JSON, where netCDF has no type for a setting
-OWN = ("inference_library", "inference_library_version", "created_at", "ergodica_format", AS_JSON)
+OWN = ("inference_library", "inference_library_version", "created_at", "ergodica_format", AS_JSON, SEAL)
 
 
 @dataclass(frozen=True)

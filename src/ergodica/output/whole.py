@@ -1,18 +1,40 @@
 """Files that are there whole or not at all: written under a temporary name, brought to the disk and renamed."""
 
+import hashlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ergodica.errors import InputError
 from ergodica.output.blocks import could_not
 
+LONGEST = 200  # bytes of a name that temporary names repeat: most file systems allow 255
 
-def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """What `write` puts into the open file it is given, as `path`."""
+
+def write_whole(path: Path, write: Callable[[Any], Any]) -> str:
+    """What `write` puts into the open file it is given, as `path`; the SHA-256 of these bytes."""
     with renamed(path) as temporary, open(temporary, "wb") as file:
-        write(file)
+        summed = _Summed(file)
+        write(summed)
+    return summed.sha256.hexdigest()
+
+
+class _Summed(io.RawIOBase):
+    """A file that can only be appended to: what is summed is what was handed over, not what the disk gives back."""
+
+    def __init__(self, file: BinaryIO):
+        super().__init__()
+        self._file, self.sha256 = file, hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.sha256.update(content)
+        return self._file.write(content)
 
 
 @contextmanager
@@ -33,10 +55,31 @@ def renamed(path: Path) -> Iterator[Path]:
 def remove_stale(path: Path) -> None:
     """The temporary files of processes that were killed while they wrote `path`: nobody else may be writing it."""
     for other in path.parent.iterdir():
-        process = other.name.removeprefix(f".{path.name}.").removesuffix(".part")
+        process = other.name.removesuffix(".part").rpartition(".")[2]
         if process.isdigit() and other == _temporary(path, int(process)):
             other.unlink(missing_ok=True)
 
 
+def check_name(path: Path) -> None:
+    """Refuse a name that is too long for the file system: ask before hours of work, not after."""
+    try:
+        most = os.pathconf(path.parent, "PC_NAME_MAX")
+    except (OSError, ValueError):  # no such folder, which others complain of; or it is not known
+        return
+    length = len(os.fsencode(path.name))
+    if length > most:
+        raise InputError(
+            f"{path.name[:40]}... has {length} bytes, and a name may have {most} there: give a shorter one"
+        )
+
+
+def hidden(path: Path, ending: str) -> Path:
+    """A name beside `path` that is its own and begins with a dot: `.run.nc.lock`; of a very long name, a short one."""
+    name = path.name
+    if len(os.fsencode(name)) > LONGEST:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    return path.with_name(f".{name}.{ending}")
+
+
 def _temporary(path: Path, process: int) -> Path:
-    return path.with_name(f".{path.name}.{process}.part")
+    return hidden(path, f"{process}.part")

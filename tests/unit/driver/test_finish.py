@@ -1,5 +1,6 @@
 """The end of a run and who may write it: one process at a time, nothing half written, and the run asked for."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import checkpoint, load, pace
+from ergodica.driver import checkpoint, compose, load, pace
 from ergodica.driver.fingerprint import step_digest
+from ergodica.driver.lock import Lock
 from ergodica.output import blocks, files
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
 
@@ -186,29 +188,154 @@ def test_nan_found_on_the_way_leaves_nothing(out):
     assert os.listdir(out.parent) == ["rows.npy"]
 
 
-def without_course(manifest):
-    del manifest["course"]
+def spoil_manifest(arrays):
+    manifest = json.loads(str(arrays["manifest"]))
+    manifest["course"]["seconds"] += 1
+    arrays["manifest"] = np.array(json.dumps(manifest))
 
 
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (without_course, "its course cannot be read"),
-        (lambda manifest: manifest.update(identity=3), "its identity cannot be read"),
-        (lambda manifest: manifest["course"].update(strange=3), "is damaged"),
-    ],
-)
-def test_a_damaged_checkpoint_is_one_line(out, spoil, words):
+def spoil_state(arrays):
+    arrays["leaf_0"] = arrays["leaf_0"] + 1
+
+
+@pytest.mark.parametrize("spoil", [spoil_manifest, spoil_state])
+def test_a_damaged_checkpoint_is_one_line(out, spoil):
     stopped(out)
     path = checkpoint.part_folder(out) / checkpoint.FILE
     with np.load(path) as file:
         arrays = dict(file)
-    manifest = json.loads(str(arrays.pop("manifest")))
-    spoil(manifest)
-    np.savez(path, manifest=np.array(json.dumps(manifest)), **arrays)
-    with pytest.raises(eg.InputError, match=words) as raised:
+    spoil(arrays)
+    np.savez(path, **arrays)
+    with pytest.raises(eg.InputError, match=r"checkpoint\.npz is damaged \(its checksum does not match\)") as raised:
         run(out=out, resume=True)
     one_line(raised)
+
+
+def test_draws_are_compared_with_the_checkpoint_and_none_is_cut_before(out):
+    stopped(out)
+    folder = checkpoint.part_folder(out)
+    with open(folder / "sample_stats.potential.bin", "r+b") as file:
+        file.write(b"\0")
+    with open(folder / "posterior.mean.bin", "ab") as file:
+        file.write(bytes(160))  # of a step after the checkpoint
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for read in (lambda: run(out=out, resume=True), lambda: load(out)):
+        with pytest.raises(eg.InputError, match=r"potential\.bin is damaged: the checksum of its 20 draws") as raised:
+            read()
+        one_line(raised)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_bit_that_flips_before_the_file_is_made_does_not_become_a_draw(out, monkeypatch):
+    def flip(file):
+        content = bytearray(file.path.read_bytes())
+        content[3] ^= 1
+        file.path.write_bytes(content)
+
+    at_block(monkeypatch, LAST, flip)
+    with pytest.raises(eg.InputError, match=r"accepted\.bin is damaged: the checksum of its 60 draws") as raised:
+        run(out=out)
+    one_line(raised)
+    assert os.listdir(out.parent) == ["run.nc.part"]
+
+
+def test_draws_without_their_checkpoint_are_refused_and_kept(out):
+    stopped(out)
+    folder = checkpoint.part_folder(out)
+    (folder / checkpoint.FILE).unlink()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(eg.InputError, match=rf"but no checkpoint\.npz.*: to start over, .* rm -r {folder}$") as raised:
+        run(out=out, resume=True)
+    one_line(raised)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_over(out, whole):
+    folder = checkpoint.part_folder(out)
+    folder.mkdir()
+    (folder / "posterior.mean.bin").touch()
+    assert_same_bytes(run(out=out, resume=True), whole)
+
+
+@pytest.mark.parametrize(("place", "resume"), [("read_checkpoint", True), ("parts_of", False), ("on_disk", True)])
+def test_a_second_start_at_any_moment_touches_nothing(out, monkeypatch, whole, resume, place):
+    """The second comes while the first looks, composes, or makes its files: the lock is held before all of these."""
+    if place == "read_checkpoint":
+        stopped(out)
+    original, seen = getattr(compose, place), []
+
+    def there():
+        paths = [path for path in out.parent.rglob("*") if path.is_file()]
+        return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+    def while_another_starts(*arguments):
+        monkeypatch.setattr(compose, place, original)
+        before = there()
+        with pytest.raises(eg.InputError, match=rf"written by another process \(pid {os.getpid()}\)") as raised:
+            run(out=out, resume=resume)
+        one_line(raised)
+        assert there() == before
+        seen.append(place)
+        return original(*arguments)
+
+    monkeypatch.setattr(compose, place, while_another_starts)
+    assert_same_bytes(run(out=out, resume=place == "read_checkpoint"), whole)
+    assert seen == [place]
+    assert os.listdir(out.parent) == ["run.nc"]
+
+
+def test_a_finished_run_is_looked_at_under_the_lock(finished, out):
+    shutil.copy(finished, out)
+    with Lock.beside(out), pytest.raises(eg.InputError, match="written by another process"):
+        run(out=out, resume=True)
+    run(out=out, resume=True)
+    assert os.listdir(out.parent) == ["run.nc"]
+
+
+def test_a_lock_file_that_was_removed_by_its_holder_is_not_held(out):
+    """The second had opened the file before the first removed it: a lock on that is a lock on nothing."""
+    first = Lock.beside(out)
+    first.__enter__()
+    opened, taken = os.open, []
+
+    def open_late(*arguments, **words):
+        handle = opened(*arguments, **words)
+        if not taken:
+            taken.append(first.__exit__())
+        return handle
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", open_late)
+        with Lock.beside(out):
+            patch.undo()
+            with pytest.raises(eg.InputError, match="written by another process"), Lock.beside(out):
+                pass
+    assert os.listdir(out.parent) == []
+
+
+def test_a_file_system_without_locks_is_no_reason_to_fail(out, monkeypatch):
+    def none(handle, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("ergodica.driver.lock.fcntl.flock", none)
+    with Lock.beside(out):
+        assert os.listdir(out.parent) == [".run.nc.lock"]
+    assert os.listdir(out.parent) == []
+
+
+def test_a_long_name_is_written(out):
+    out = out.with_name("r" * 247 + ".nc")
+    run(out=out)
+    assert os.listdir(out.parent) == [out.name]
+
+
+@pytest.mark.parametrize("length", [251, 300])
+def test_a_name_that_is_too_long_is_refused_before_the_first_step(out, length, monkeypatch):
+    monkeypatch.setattr(compose, "parts_of", None)
+    with pytest.raises(eg.InputError, match=rf"has {length + 5} bytes, and a name may have 255 there") as raised:
+        run(out=out.with_name("r" * (length - 3) + ".nc"))
+    one_line(raised)
+    assert os.listdir(out.parent) == []
 
 
 def test_to_look_at_an_unfinished_run_writes_nothing(out):
@@ -217,9 +344,6 @@ def test_to_look_at_an_unfinished_run_writes_nothing(out):
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert load(out).posterior["mean"].shape == (2, 20, 2)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    (folder / "posterior.mean.json").write_text("{")
-    with pytest.raises(eg.InputError, match=r"posterior\.mean\.json is damaged"):
-        load(out)
 
 
 def test_moments_so_far_can_be_looked_at(out):

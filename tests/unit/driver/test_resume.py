@@ -15,7 +15,7 @@ import pytest
 import ergodica as eg
 from ergodica.driver import checkpoint, load, pace
 from ergodica.gradients.control import Svrg
-from ergodica.output import blocks
+from ergodica.output import blocks, seal
 from tests.unit.driver.killed import LONG
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
 
@@ -81,7 +81,7 @@ def test_killed_in_a_write_and_resumed(whole, busy, tmp_path, monkeypatch, call)
     killed_at(monkeypatch, call, out=out)
     part = load(out)
     drawn = part.posterior["mean"].shape[1]
-    assert drawn == call // 7
+    assert drawn <= call // 7  # those of the last checkpoint
     np.testing.assert_array_equal(part.posterior["mean"], whole.posterior["mean"][:, :drawn])
     with pytest.raises(eg.InputError, match="holds an unfinished run"):
         run(out=out)
@@ -139,7 +139,7 @@ def test_a_full_disk_is_one_line_and_the_run_so_far_is_intact(whole, busy, tmp_p
     with pytest.raises(eg.InputError, match=r"(?s)^could not write .*No space left on device; .* resume=True[^\n]*$"):
         run(out=out)
     monkeypatch.setattr(blocks, "_write_all", original)
-    assert load(out).posterior["mean"].shape[1] == 28
+    assert load(out).posterior["mean"].shape[1] <= 28
     assert_same_bytes(run(out=out, resume=True), whole)
 
 
@@ -221,9 +221,16 @@ def test_damaged_and_foreign_checkpoints_are_one_line(stopped, tmp_path):
         (folder / checkpoint.FILE).write_bytes(bad)
         with pytest.raises(eg.InputError, match="not a checkpoint"):
             run(out=tmp_path / "run.nc", resume=True)
-    np.savez(folder / checkpoint.FILE, manifest=np.array(json.dumps({"format": 99})))
-    with pytest.raises(eg.InputError, match="format 1"):
-        run(out=tmp_path / "run.nc", resume=True)
+    for record, words in (
+        (seal.sealed({"format": 99}), "has format 99 and this ergodica reads 2"),
+        ({"format": 1}, r"written by version 0\.1\.0 .* cannot continue: finish it with that version, or .* rm -r "),
+        ({"format": 2}, "its checksum does not match"),
+    ):
+        np.savez(folder / checkpoint.FILE, manifest=np.array(json.dumps(record)))
+        before = (folder / checkpoint.FILE).read_bytes()
+        with pytest.raises(eg.InputError, match=words):
+            run(out=tmp_path / "run.nc", resume=True)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == {checkpoint.FILE: before}
 
 
 def test_another_version_is_a_warning(stopped, whole, tmp_path, monkeypatch):

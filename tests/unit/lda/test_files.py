@@ -8,6 +8,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda import LDA, demo
+from ergodica.output import seal
 from tests.unit.lda.small import DOCUMENTS, model
 
 
@@ -38,7 +39,7 @@ def test_read_back_as_it_was(fitted, folder):
 
 def test_the_files_are_plain(fitted, folder):
     told = json.loads((folder / "run.json").read_text())
-    assert (told["format"], told["topics"], told["words"], told["sampler"]) == (1, 3, 300, "sgrhmc")
+    assert (told["format"], told["topics"], told["words"], told["sampler"]) == (2, 3, 300, "sgrhmc")
     assert set(told) >= {
         "preset",
         "settings",
@@ -78,6 +79,36 @@ def test_no_run_and_an_unfinished_one(tmp_path):
     (tmp_path / "checkpoint").mkdir()
     with pytest.raises(InputError, match="not finished"):
         LDA.load(tmp_path)
-    (tmp_path / "run.json").write_text('{"format": 9}')
-    with pytest.raises(InputError, match="not of format 1"):
+    (tmp_path / "run.json").write_text(json.dumps(seal.sealed({"format": 9})))
+    with pytest.raises(InputError, match="has format 9 and this ergodica reads up to 2"):
         LDA.load(tmp_path)
+
+
+FILES = ("run.json", "theta.npz", "draws.npz", "shares.npz", "vocabulary.txt", "samples.json", "history.csv")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_file_is_named(folder, name):
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    place = content.find(b"sgrhmc") if name == "run.json" else len(content) // 2
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name} is damaged \(its checksum does not match\)") as raised:
+        LDA.load(folder)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_table_that_another_program_saved_again_is_a_warning(folder):
+    (folder / "topics.csv").write_text("topic;rank\n")
+    with pytest.warns(UserWarning, match=r"topics\.csv is not as it was written"):
+        LDA.load(folder)
+
+
+def test_a_folder_of_version_0_1_0_is_read_with_a_note(fitted, folder):
+    told = json.loads((folder / "run.json").read_text())
+    del told["files"], told["sha256"]
+    (folder / "run.json").write_text(json.dumps(told | {"format": 1}))
+    with pytest.warns(UserWarning, match=r"version 0\.1\.0 of ergodica, which left no checksums") as said:
+        assert LDA.load(folder).topics(4) == fitted.topics(4)
+    assert len(said) == 1

@@ -1,6 +1,7 @@
 """Learning from a stream: what is kept, when to stop, and runs that were stopped and go on to the same bytes."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -76,7 +77,7 @@ def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
         if path.name == name and next(calls) == before:
             path.with_name(f".{path.name}.1.part").write_bytes(b"half")
             raise Killed
-        original(path, writer)
+        return original(path, writer)
 
     with monkeypatch.context() as patch:
         for place in ("ergodica.lda.checkpoints.write_whole", "ergodica.lda.files.write_whole"):
@@ -171,8 +172,65 @@ def test_nothing_is_overwritten(whole, tmp_path):
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     (tmp_path / "run/checkpoint").mkdir(parents=True)
     (tmp_path / "run/checkpoint/checkpoint.npz").write_bytes(b"PK not a zip")
-    with pytest.raises(InputError, match=r"checkpoint\.npz is damaged .*: remove"):
+    with pytest.raises(InputError, match=r"checkpoint\.npz is damaged .*: to start over, .* rm -r .*run$"):
         model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
+    np.savez(tmp_path / "run/checkpoint/checkpoint.npz", plain=np.array(json.dumps({"format": 1, "draws": []})))
+    with pytest.raises(InputError, match=r"written by version 0\.1\.0 .* finish it with that version, or "):
+        model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
+    assert os.listdir(tmp_path / "run") == ["checkpoint"]
+
+
+def there(folder):
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+
+@pytest.fixture
+def stopped(tmp_path, busy, monkeypatch):
+    """The folder of a run that was stopped after eight batches."""
+    with monkeypatch.context() as patch:
+        at_step(patch, 7, lambda: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            model().fit(DOCUMENTS, out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_what_was_drawn_is_compared_with_its_checkpoint_and_kept_without_it(stopped):
+    draw = next((stopped / "checkpoint").glob("draw-*.npy"))
+    content = draw.read_bytes()
+    draw.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=rf"{draw.name} is damaged \(its checksum does not match\)"):
+        model().fit(DOCUMENTS, out=stopped, resume=True)
+    (stopped / "checkpoint/checkpoint.npz").unlink()
+    before = there(stopped)
+    with pytest.raises(InputError, match=rf"holds draws .* but no checkpoint/checkpoint\.npz.* rm -r {stopped}$"):
+        model().fit(DOCUMENTS, out=stopped, resume=True)
+    assert there(stopped) == before
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_second_start_touches_nothing(tmp_path, monkeypatch, resume):
+    """It comes when the first has looked at the folder, and has written nothing yet."""
+    folder, original = tmp_path / "run", small.LDA._stream
+
+    def stream(*arguments):
+        monkeypatch.setattr(small.LDA, "_stream", original)
+        before = there(tmp_path)
+        with pytest.raises(InputError, match=rf"run is being written by another process \(pid {os.getpid()}\)"):
+            model().fit(DOCUMENTS, out=folder, resume=resume)
+        assert there(tmp_path) == before
+        raise InputError("the corpus cannot be read")
+
+    monkeypatch.setattr(small.LDA, "_stream", stream)
+    with pytest.raises(InputError, match="the corpus cannot be read"):
+        model().fit(DOCUMENTS, out=folder)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    with pytest.raises(InputError):
+        model(held_out=1000).fit(DOCUMENTS, out=tmp_path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_non_finite_topics_stop_the_run_and_keep_what_was_good(tmp_path, monkeypatch):

@@ -56,10 +56,31 @@ def test_other_draws_are_refused(tmp_path):
     file = BlockFile.open(tmp_path, "w", np.float64, (2,))
     with pytest.raises(InputError, match="expected float64"):
         file.append(np.zeros((3, 2), np.float32))
-    with pytest.raises(InputError, match="has other draws"):
-        BlockFile.open(tmp_path, "w", np.float64, (3,))
     with pytest.raises(InputError, match="holds 0 draws"):
         file.truncate(1)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="could not write"):
         BlockFile.open(tmp_path / "file", "w", np.float64, ())
+
+
+@pytest.mark.parametrize("shape", [(3,), ()])
+def test_what_was_changed_on_disk_is_found(tmp_path, shape):
+    file = BlockFile.open(tmp_path, "w", np.float32, shape)
+    file.append(np.ones((5, *shape), np.float32))
+    noted = file.description()
+    file.append(np.zeros((2, *shape), np.float32))
+    again = BlockFile.described(tmp_path, "w", noted)
+    again.verify(5, noted["sha256"])
+    again.truncate(5)
+    again.append(np.zeros((2, *shape), np.float32))
+    assert again.digest() == file.digest()
+    content = bytearray(file.path.read_bytes())
+    content[5] ^= 8
+    file.path.write_bytes(content)
+    with pytest.raises(InputError, match=r"w\.bin is damaged: the checksum"):
+        again.verify(5, noted["sha256"])
+    with pytest.raises(InputError, match=r"w\.bin is damaged: the checksum"):
+        list(file.pieces(2))
+    file.path.write_bytes(content[:12])
+    with pytest.raises(InputError, match=r"w\.bin is cut off: it holds \d draws, expected 5"):
+        again.verify(5, noted["sha256"])

@@ -1,12 +1,19 @@
-"""The checksums of a netCDF file: Fletcher-32 on every dataset, by HDF5, and one SHA-256 over all that a reader finds.
+"""The checksums of a netCDF file.
 
-Fletcher-32 stops whoever reads a damaged dataset, ArviZ included. The SHA-256, a root attribute, also covers names,
-dimensions, dtypes, shapes and attributes; `eg.load` compares it.
+    Fletcher-32 of every dataset    by HDF5: stops whoever reads a damaged one, ArviZ included
+    a SHA-256 of all that is read   names, dimensions, dtypes, shapes, attributes and numbers, as the root attribute
+                                    `sha256`: it stays true where another program copies the file in its own way
+    a SHA-256 of the bytes          after the end of what HDF5 reads: looked at first, as damage to HDF5's tables can
+                                    keep the library busy for ever
+
+`eg.load` compares them.
 """
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +23,40 @@ from ergodica.output import seal
 
 CHUNK = 2**20  # bytes that one Fletcher-32 is of; HDF5 keeps as many at hand of a dataset
 PIECE = 2**24  # bytes read at a time
+PAGE = 4096
+MARK = b"\nsha256 of the bytes before: "
+
+
+def add_sum(path: Path) -> None:
+    """Put the SHA-256 of a file's bytes at its end, in a page of its own: one page that is lost is not both."""
+    with open(path, "r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.write(bytes(-end % PAGE))
+        file.seek(0)
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0, os.SEEK_END)
+        file.write(MARK + found.encode() + b"\n")
+
+
+def holds_sum(path: Path) -> bool:
+    """Whether the file has a SHA-256 of its bytes at its end; InputError where that does not match."""
+    length = len(MARK) + 65
+    with open(path, "rb") as file:
+        end = file.seek(0, os.SEEK_END) - length
+        if end < 0:
+            return False
+        file.seek(end)
+        words = file.read(length)
+        if not words.startswith(MARK):
+            return False
+        file.seek(0)
+        found = hashlib.sha256()
+        while end and (piece := file.read(min(PIECE, end))):
+            found.update(piece)
+            end -= len(piece)
+    if words != MARK + found.hexdigest().encode() + b"\n":
+        raise InputError(f"{path} is damaged: the checksum of its bytes does not match")
+    return True
 
 
 def storage(shape: tuple[int, ...], itemsize: int) -> dict[str, Any]:

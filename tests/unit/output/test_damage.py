@@ -30,8 +30,17 @@ def path(tmp_path, saved):
 
 
 def test_random_damage(saved, tmp_path):
-    trials = damage.attack(saved, load, tmp_path, 24)
+    trials = damage.attack(saved, load, tmp_path, 100)
     assert all(trial.has_held for trial in trials), damage.told(trials)
+
+
+def test_a_lost_page_of_checksum_leaves_the_other(path):
+    content = path.read_bytes()
+    end = len(content) - len(content) % damage.PAGE
+    assert 0 < len(content) - end < 200
+    path.write_bytes(content[:end] + bytes(len(content) - end))
+    assert not checked.holds_sum(path)
+    assert load(path).settings["temperature"] == 1.0
 
 
 def change(path, act):

@@ -1,5 +1,6 @@
 """Arrays in .npy files, read by rows."""
 
+import math
 import os
 from typing import Any
 
@@ -45,10 +46,13 @@ def _open(path: Any) -> FileRows:
             offset = file.tell()
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{name} is no .npy file ({str(error).splitlines()[0]}): write it with np.save") from None
+    except Exception as error:  # a damaged header is read as Python, and raises whatever Python does
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{name} is no .npy file, or is damaged ({reason}): write it with np.save") from None
     if dtype.kind not in "biufc":
         raise InputError(f"{name} holds dtype {dtype}: expected numbers or booleans")
+    if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize >= 2**63:
+        raise InputError(f"{name} is damaged: its header says that the array has shape {shape}")
     if not shape:
         raise InputError(f"{name} holds a single number: expected an array whose leading axis runs over the rows")
     if is_fortran and len(shape) > 1:

@@ -35,12 +35,14 @@ def saved(folder, **arrays):
     return {name: folder / f"{name}.npy" for name in arrays}
 
 
-def written(folder, columns, rows_per_group=70):
+def written(folder, columns, rows_per_group=70, has_checksums=True):
     import pyarrow
     import pyarrow.parquet
 
     path = folder / "rows.parquet"
-    pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=rows_per_group)
+    pyarrow.parquet.write_table(
+        pyarrow.table(columns), path, row_group_size=rows_per_group, write_page_checksum=has_checksums
+    )
     return path
 
 

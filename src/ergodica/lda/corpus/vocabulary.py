@@ -32,7 +32,7 @@ class Vocabulary:
             raise InputError(f"{name} has no words: expected one word a line")
         self._numbers: dict[bytes, int] = {}
         for number, word in enumerate(self.words):
-            if not isinstance(word, str) or not word:
+            if not isinstance(word, str) or not word or any("\ud800" <= letter <= "\udfff" for letter in word):
                 raise InputError(f"{name} has {word!r} as word {number + 1}: expected a word")
             if self._numbers.setdefault(word.encode(), number) != number:
                 first = self._numbers[word.encode()] + 1

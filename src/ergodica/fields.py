@@ -295,6 +295,36 @@ class Root(Field):
         return getattr(getattr(self.inner, "fn", None), "root_flow", None)
 
 
+class Times(Field):
+    """A field times a constant factor; made by `times`."""
+
+    inner: Field
+    factor: float = eqx.field(static=True)
+
+    def value(self, z, rows, cols):
+        return tree.scale(self.factor, self.inner.value(z, rows, cols))
+
+    def operator(self, value, rows, cols):
+        return self.inner.operator(value, rows, cols)
+
+    @property
+    def is_probed(self):
+        return self.inner.is_probed
+
+    def explicit_divergence(self, f, x, out, transpose, key):
+        return self.inner.explicit_divergence(f, x, out, transpose, key)
+
+    def reads(self, point, row, col):
+        return self.inner.reads(point, row, col)
+
+
+def times(factor: float, field: Field) -> Field:
+    """The field with all its entries multiplied."""
+    if isinstance(field, Constant):  # it knows the root of its own entries
+        return Constant(jax.tree.map(lambda leaf: factor * leaf, field.entries))
+    return Times(field, factor)
+
+
 def jacobian_diagonal(f: Callable[[PyTree], PyTree], x: PyTree, key: Array | None) -> PyTree:
     """(df_i/dx_i)_i: exact up to EXACT_LIMIT entries, above that Hutchinson's v * (J v) with random signs v.
 

@@ -1,8 +1,14 @@
 """The bias that ESS and R-hat cannot see: a chain with steps has a law of its own. Halve the step, and compare.
 
-With a bias of order p, b(h) = c h^p, runs with step h and h/2 differ by b(h) - b(h/2) = b(h) (1 - 2^-p).
+With a bias of order p, b(h) = c h^p, runs with step h and h/2 differ by b(h) - b(h/2) = b(h) (1 - 1/R), R = 2^p.
+
+For SGHMC by the splitting more is known: gradient noise widens variances on a Gaussian by exactly (h^2/4) c w, with
+c = coth(friction h / 2) and w the noise, at every stable step. So R = 4 c(h) / c(h/2), which is 4 where friction times
+step is kept (`run.halve()`). Noise of control variates grows with the width of the law itself: then R is larger by the
+ratio of variances, and by (1 - u/4) / (1 - u), u = h^2 / 4 in units of the law's width.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +20,7 @@ from ergodica.diagnostics.normal import p_value, threshold
 from ergodica.report import Check
 
 BIAS = 0.1  # of the sd, for means and for sds
+LARGEST_SHARE = 0.95  # of R, for a ratio of variances: above it the law has next to no end
 BLUNT = 3  # times BIAS: where a bias that large may hide in Monte Carlo error, the check tells nothing
 
 NOT_LOOKED_AT = (
@@ -31,12 +38,65 @@ class Bias(NamedTuple):
     mean_error: np.ndarray
     sd_difference: np.ndarray
     sd_error: np.ndarray
-    order: int
+    order: float
+    ratio: float | None = None
+    """The bias at step h over that at h/2, where it is known to be other than 2^order."""
 
     @property
     def extrapolation(self) -> float:
         """The bias at step h over the difference between h and h/2."""
-        return 1 / (1 - 2.0**-self.order)
+        return 1 / (1 - 1 / (2.0**self.order if self.ratio is None else self.ratio))
+
+    @property
+    def mean_bias(self) -> np.ndarray:
+        return self.extrapolation * self.mean_difference
+
+    @property
+    def sd_bias(self) -> np.ndarray:
+        """Of variances v = (1 + b) / (1 + b/R) is seen, so b = (v - 1) / (1 - v/R): exact however large b is."""
+        if self.ratio is None:
+            return self.extrapolation * self.sd_difference
+        v = np.square(1 + self.sd_difference)
+        return np.sqrt(1 + (v - 1) / (1 - np.minimum(v / self.ratio, LARGEST_SHARE))) - 1
+
+
+def known_order(
+    found: Effective, halved: Effective, runs: tuple[Mapping[str, Any], Mapping[str, Any]], steps: tuple[float, float]
+) -> tuple[float, float] | None:
+    """The order of the bias, and the bias at step h over that at h/2, for friction by a splitting; None for others.
+
+    Args:
+        runs: the settings of the two runs.
+        steps: their mean step sizes.
+    """
+    if not all(has_friction(settings) for settings in runs):
+        return None
+    first, second = (math.tanh(settings["friction"] * step / 2) for settings, step in zip(runs, steps, strict=True))
+    settings = runs[0]
+    is_exact = settings.get("batch_size") is None or settings.get("gradient_noise") is not None
+    if is_exact:
+        return 2, 4.0
+    ratio = 4 * second / first
+    order = math.log2(ratio)
+    if "ControlVariates" not in str(settings.get("estimator")):
+        return order, ratio
+    wider = float(np.nanmean(np.square(found.sd / halved.sd)))
+    u = _squared_step(found, settings, first)
+    return order, ratio * max(1.0, wider) * (1 - u / 4) / (1 - u)
+
+
+def _squared_step(found: Effective, settings: Mapping[str, Any], slowness: float) -> float:
+    """h^2 / 4 in units of the law's width, from the steps that an independent draw takes, 4 / (h^2 c)."""
+    if not {"chains", "steps"} <= set(settings):
+        return 0.0
+    times = int(settings["chains"]) * int(settings["steps"]) / found.bulk
+    u = float(np.nanmean(slowness / np.maximum(times, 1.0))) if np.isfinite(times).any() else 0.0
+    return min(u, 0.5)
+
+
+def has_friction(settings: Mapping[str, Any]) -> bool:
+    """Whether the only noise is on a Gaussian momentum that a splitting rubs."""
+    return settings.get("friction") is not None and "splitting" in str(settings.get("integrator", "")).lower()
 
 
 def order_of(settings: Mapping[str, Any]) -> int:
@@ -47,7 +107,7 @@ def order_of(settings: Mapping[str, Any]) -> int:
     return 2 if is_splitting and settings.get("batch_size") is None else 1
 
 
-def bias(found: Effective, halved: Effective, order: int) -> Bias:
+def bias(found: Effective, halved: Effective, order: float, ratio: float | None = None) -> Bias:
     """Compare a run with that of half the step, in units of the latter's sds."""
     sd = np.where(halved.sd > 0, halved.sd, np.nan)
     return Bias(
@@ -57,22 +117,23 @@ def bias(found: Effective, halved: Effective, order: int) -> Bias:
         (found.sd - halved.sd) / sd,
         np.hypot(found.sd_error, halved.sd_error) / sd,
         order,
+        ratio,
     )
 
 
 def bias_checks(found: Bias) -> list[Check]:
     return [
-        _check("bias of means", "mean", found, found.mean_difference, found.mean_error),
-        _check("bias of sds", "sd", found, found.sd_difference, found.sd_error),
+        _check("bias of means", "mean", found, found.mean_bias, found.mean_difference, found.mean_error),
+        _check("bias of sds", "sd", found, found.sd_bias, found.sd_difference, found.sd_error),
     ]
 
 
-def _check(name: str, what: str, found: Bias, difference: np.ndarray, error: np.ndarray) -> Check:
+def _check(name: str, what: str, found: Bias, size: np.ndarray, difference: np.ndarray, error: np.ndarray) -> Check:
     """Fails where the bias at step h is above BIAS and the difference is more than noise."""
     limit = threshold(len(found.names))
     with np.errstate(all="ignore"):
         z = np.nan_to_num(difference / error)
-    size = found.extrapolation * np.abs(difference)
+    size = np.abs(size)
     is_biased = (size > BIAS) & (np.abs(z) > limit)
     shown = np.where(is_biased, size, 0)
     worst, figure, count = extreme(shown, found.names, np.nanargmax, is_biased)
@@ -81,7 +142,7 @@ def _check(name: str, what: str, found: Bias, difference: np.ndarray, error: np.
         at = int(np.argmax(shown))
         words = (
             f"The {what} of {worst} is off by about {figure:.2f} sd at this step: with half the step it differs by "
-            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order}; {BIAS} sd is "
+            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {BIAS} sd is "
             f"allowed; {count} of {len(found.names)} numbers are off). {_advice(found, figure)}"
         )
         return Check(name, False, figure, BIAS, words, p)
@@ -94,11 +155,11 @@ def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: flo
     if unseen > BLUNT * BIAS:
         words = (
             f"Halving the step changes no {what} beyond Monte Carlo error, but the runs are too short to tell: a bias "
-            f"of {unseen:.2f} sd in {worst} would not have been seen ({BIAS} sd is allowed; order {found.order}). Run "
-            "longer."
+            f"of {unseen:.2f} sd in {worst} would not have been seen ({BIAS} sd is allowed; order {found.order:.2g}). "
+            "Run longer."
         )
         return Check(name, True, 0.0, BIAS, words, p, is_undecided=True)
-    words = f"No {what} is off by more than {BIAS} sd, as far as halving the step shows (order {found.order})."
+    words = f"No {what} is off by more than {BIAS} sd, as far as halving the step shows (order {found.order:.2g})."
     if unseen > BIAS:
         words += f" Up to {unseen:.2f} sd ({worst}) could hide in Monte Carlo error: run longer to look closer."
     return Check(name, True, 0.0, BIAS, words, p)
@@ -106,6 +167,8 @@ def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: flo
 
 def _advice(found: Bias, figure: float) -> str:
     times = (figure / BIAS) ** (1 / found.order)
+    if found.ratio is not None:
+        return f"Divide the step by {times:.1f} or more, and multiply the friction by as much."
     noise = (
         " A splitting with exact gradients, control variates or larger batches lower it as well."
         if found.order == 1

@@ -239,21 +239,21 @@ def bias_against_step(compared: Bias, step: float) -> Any:
     axes = figure.subplots(1, 2, sharex=True)
     steps = np.linspace(0, step, 50)
     parts = (
-        ("means", compared.mean_difference, compared.mean_error),
-        ("sds", compared.sd_difference, compared.sd_error),
+        ("means", compared.mean_bias, compared.mean_error),
+        ("sds", compared.sd_bias, compared.sd_error),
     )
-    for axis, (what, difference, error) in zip(axes, parts, strict=True):
+    for axis, (what, biases, error) in zip(axes, parts, strict=True):
         axis.axhspan(-BIAS, BIAS, color="0.93", label=f"within {BIAS} sd")
         axis.axhline(0, color=GREY, lw=0.8)
         for place, i in enumerate(order):
             colour = COLOURS[place % len(COLOURS)]
-            total = compared.extrapolation * difference[i]
+            total = biases[i]
             axis.plot(steps, total * (steps / step) ** compared.order, color=colour, lw=1)
             shift = 0.008 * step * (place - len(order) / 2)  # error bars side by side
             at, share = np.array([step / 2, step]) + shift, np.array([0.5**compared.order, 1])
             bars = 2 * compared.extrapolation * error[i] * share
             axis.errorbar(at, total * share, bars, color=colour, fmt="o", ms=4, label=compared.names[i])
-        axis.set(xlabel="step size", ylabel=f"bias of {what}, in sds (order {compared.order})")
+        axis.set(xlabel="step size", ylabel=f"bias of {what}, in sds (order {compared.order:.2g})")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
     return figure

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.diagnostics import advice, mixing, temperatures
-from ergodica.diagnostics.bias import NOT_LOOKED_AT, Bias, bias, bias_checks, order_of
+from ergodica.diagnostics.bias import NOT_LOOKED_AT, Bias, bias, bias_checks, known_order, order_of
 from ergodica.diagnostics.chain_moments import from_moments, moment_checks
 from ergodica.diagnostics.columns import Columns, at, columns
 from ergodica.diagnostics.effective import Effective, effective
@@ -159,8 +159,9 @@ def compare(
         _check_same(len(found.names), len(second.names))
     else:
         raise InputError("one run kept draws and the other, with half the step, moments: keep the same in both")
-    _check_half(stats, halved.stats)
-    return bias(found, second, order_of(settings))
+    steps = _check_half(stats, halved.stats)
+    known = None if steps is None else known_order(found, second, (settings, halved.settings), steps)
+    return bias(found, second, *(known or (order_of(settings), None)))
 
 
 def _check_same(size: int, other: int) -> None:
@@ -168,12 +169,14 @@ def _check_same(size: int, other: int) -> None:
         raise InputError(f"the two runs are of different positions: {size} numbers, and {other} with half the step")
 
 
-def _check_half(stats: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+def _check_half(stats: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The mean step sizes of the two runs, where they are known."""
     if "step_size" not in stats or "step_size" not in other:
-        return
+        return None
     step, half = (float(np.mean(x["step_size"])) for x in (stats, other))
     if not 1.8 < step / half < 2.2:
         raise InputError(f"the steps of the two runs are {step:.3g} and {half:.3g} on average: expected h and h/2")
+    return step, half
 
 
 def _by_chain(looked_at: Columns | None, moments: Any) -> np.ndarray:

@@ -84,7 +84,10 @@ class Run:
         return self.posterior, self.stats, self.settings, self.moments, self.halved
 
     def halve(self) -> "Run":
-        """This run beside one with half the step size, twice the steps and another seed: `diagnose` compares them."""
+        """This run beside one with half the step size, twice the steps and another seed: `diagnose` compares them.
+
+        Where a splitting rubs a Gaussian momentum, its friction is doubled: then the bias has order 2 at any friction.
+        """
         if self.again is None:
             raise InputError("this run was read from a file and the target is not at hand: run eg.sample(...).halve()")
         return replace(self, halved=self.again())

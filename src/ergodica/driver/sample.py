@@ -140,7 +140,7 @@ def _result(request: Request, run: Composed) -> Run:
         settings["identity"] = run.checkpoint.identity | {"step_size": sizes, "steps": request.steps}
         with run.checkpoint.advising():
             posterior, stats = _written(run, settings, moments)
-    return Run(posterior, stats, settings, moments, again=lambda: carry_out(request.halved()))
+    return Run(posterior, stats, settings, moments, again=lambda: carry_out(request.halved(settings)))
 
 
 def _check_draws(run: Composed) -> None:
@@ -186,7 +186,7 @@ def _finished(request: Request) -> Run:
     check_same(before, parts.identity(request.total) | {"steps": request.steps}, request.out)
     if request.folder.exists():
         _remove_left(request.folder, before)
-    return replace(found, again=lambda: carry_out(request.halved()))
+    return replace(found, again=lambda: carry_out(request.halved(found.settings)))
 
 
 def _remove_left(folder: Path, identity: dict[str, Any]) -> None:

@@ -108,7 +108,10 @@ def chains(options: Any) -> list[Row]:
 
 def rows(options: Any) -> list[Row]:
     targets = {count: logistic.target(logistic.data(count)) for count in (10_000, 100_000, 1_000_000)}
-    actions = {f"{n:,}": of_steps(lambda target=target: sampled(target, 40_000)) for n, target in targets.items()}
+    actions = {
+        f"{n:,}": of_steps(lambda target=target: sampled(target, 40_000, batches="windows"))
+        for n, target in targets.items()
+    }
     times = in_turns(actions, options.blocks)
     return [
         Row("a step at 1,000,000 rows, against 100,000", ratio(times, "1,000,000", "100,000"), 1.3),

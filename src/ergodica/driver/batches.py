@@ -3,7 +3,9 @@
 windows: contiguous slices of a shuffled copy at random offsets. Every row is in a window with the same chance, so the
 gradient is unbiased; a window is one slice, where gathering random rows reads all over memory. The first n - 1 rows are
 appended, so that a window that wraps around is a slice too. For one shuffle the variance of the windows' gradients is
-off its mean over shuffles by about sqrt(4 n / 3 N): where a run compensates for it and n > N/50, rows are gathered.
+off its mean over shuffles by about sqrt(4 n / 3 N), 16 % at n = N/50: for larger batches rows are gathered.
+
+gathers: rows drawn without replacement, independently for every step.
 
 epochs: every row once in an epoch, in an order of its own; a batch goes on into the next epoch, so that none is short.
 
@@ -26,24 +28,26 @@ from ergodica.errors import InputError
 from ergodica.phase import BatchPair
 
 KINDS = ("windows", "epochs", "independent")
-SORTED = 2**22  # row numbers shuffled at a time
+NUMBERS = 2**18  # row numbers drawn at a time: what is sorted should stay in the cache
 
 
 def batches_for(
     target: Any, batch_size: int, is_paired: bool, is_compensated: bool, seed: int, kind: str | None = None
 ) -> "Batches":
-    """The kind asked for, windows if none; gathers in their place where the variance of one shuffle's would be too
-    far off."""
-    kind = "windows" if kind is None else kind
+    """The kind asked for; if none, windows, and gathers where the variance of one shuffle's windows would be too far
+    off: also in the place of windows that were asked for, if the run compensates for their noise."""
     length = batch_size // 2 if is_paired else batch_size
-    if kind == "windows" and not (is_compensated and 50 * batch_size > target.size):
+    is_large = 50 * batch_size > target.size
+    if kind in (None, "windows"):
+        kind = "gathers" if is_large and (kind is None or is_compensated) else "windows"
+    if kind == "windows":
         return Windows(target, length, is_paired, seed)
     if kind == "epochs" and is_compensated:
         raise InputError(
             "with batches='epochs' the gradients of neighbouring steps are not independent, and subtracting their "
             "noise would be wrong: use batches='windows', or gradient_noise=None"
         )
-    made = {"windows": Gathers, "independent": Independent, "epochs": Epochs}[kind]
+    made = {"gathers": Gathers, "independent": Independent, "epochs": Epochs}[kind]
     return made(jax.tree.map(jnp.asarray, target.data), length, target.size, is_paired)
 
 
@@ -114,19 +118,6 @@ class Gathered(Batches):
         return _batch([jax.tree.map(lambda leaf, i=index: leaf[i], self.rows) for index in place])
 
 
-class Gathers(Gathered, Drawn):
-    """`length` rows drawn without replacement for every step."""
-
-    kind: ClassVar[str] = "gathers"
-
-    def ahead(self, keys):
-        def indices(keys: Array) -> Array:
-            return jax.vmap(lambda key: jax.random.permutation(key, self.size)[: self.length])(keys)
-
-        at_a_time = max(1, min(len(keys), SORTED // self.size))
-        return jax.lax.map(indices, keys[:, : 1 + self.is_paired], batch_size=at_a_time)
-
-
 class Independent(Gathered, Drawn):
     """`length` rows drawn with replacement for every step."""
 
@@ -136,16 +127,34 @@ class Independent(Gathered, Drawn):
         return _each(lambda key: jax.random.randint(key, (self.length,), 0, self.size), keys, self.is_paired)
 
 
-class Epochs(Gathered):
-    """Every row once in an epoch; the orders come from the host, as an epoch may outlast a chunk."""
+class Numbered(Gathered):
+    """Rows whose numbers come from the host."""
+
+
+class Epochs(Numbered):
+    """Every row once in an epoch, which may outlast a chunk."""
 
     kind: ClassVar[str] = "epochs"
+
+
+class Gathers(Numbered):
+    """`length` rows drawn without replacement for every step: a permutation of all rows would take JAX longer than
+    many steps."""
+
+    kind: ClassVar[str] = "gathers"
+
+
+def rows_of(batches: Batches | None, seed: int) -> "Orders | Subsets | None":
+    """What numbers the rows of a run's batches; None where they are found otherwise."""
+    if isinstance(batches, Numbered):
+        return Orders(batches, seed) if isinstance(batches, Epochs) else Subsets(batches, seed)
+    return None
 
 
 class Orders:
     """The orders of the epochs of a run, for each chain the one that it is in: it may last for many chunks."""
 
-    def __init__(self, epochs: Epochs, seed: int):
+    def __init__(self, epochs: Numbered, seed: int):
         self.epochs, self.seed = epochs, seed
         self._kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
 
@@ -166,6 +175,61 @@ class Orders:
             generator = np.random.default_rng([self.seed, chain, part, epoch])
             kept = self._kept[chain, part] = epoch, generator.permutation(self.epochs.size).astype(np.int32)
         return kept[1]
+
+
+class Subsets:
+    """Rows drawn without replacement, blocks of steps at a time: each block from a generator of its own, so that they
+    do not depend on where a chunk begins."""
+
+    def __init__(self, gathers: Numbered, seed: int):
+        self.gathers, self.seed = gathers, seed
+        self.block = max(1, min(256, NUMBERS // gathers.length))
+        self._kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
+
+    def rows(self, chain: int, first: int, count: int) -> np.ndarray:
+        """Row numbers, (step, 1 or 2, rows)."""
+        numbers = range(first // self.block, (first + count - 1) // self.block + 1)
+        columns = []
+        for part in range(1 + self.gathers.is_paired):
+            whole = np.concatenate([self._of_block(chain, part, number) for number in numbers])
+            columns.append(whole[first - numbers[0] * self.block :][:count])
+        return np.stack(columns, axis=1)
+
+    def _of_block(self, chain: int, part: int, number: int) -> np.ndarray:
+        kept = self._kept.get((chain, part))
+        if kept is None or kept[0] != number:
+            generator = np.random.default_rng([self.seed, chain, part, number])
+            kept = self._kept[chain, part] = (
+                number,
+                subsets(generator, self.block, self.gathers.length, self.gathers.size),
+            )
+        return kept[1]
+
+
+def subsets(generator: np.random.Generator, count: int, length: int, size: int) -> np.ndarray:
+    """`count` uniform random sets of `length` of the numbers below `size`, (count, length)."""
+    if 2 * length > size:  # those that are left out
+        is_in = np.ones((count, size), bool)
+        np.put_along_axis(is_in, subsets(generator, count, size - length, size), False, axis=1)
+        return np.nonzero(is_in)[1].astype(np.int32).reshape(count, length)
+    # Draw with replacement and take the first `length` that are distinct. Sorted with their places behind them, a
+    # number that came earlier stands before its repetitions.
+    needed = size * np.log(size / (size - length))
+    drawn = int(needed + 6 * np.sqrt(length)) + 8
+    bits = drawn.bit_length()
+    kind = np.uint32 if size << bits <= 2**32 else np.uint64
+    numbers = generator.integers(size, size=(count, drawn), dtype=kind)
+    ordered = np.sort(numbers << kind(bits) | np.arange(drawn, dtype=kind), axis=1)
+    values, places = ordered >> kind(bits), (ordered & kind((1 << bits) - 1)).astype(np.int32)
+    is_new = np.ones((count, drawn), bool)
+    np.put_along_axis(is_new, places[:, 1:], values[:, 1:] != values[:, :-1], axis=1)
+    is_taken = is_new & (np.cumsum(is_new, axis=1, dtype=np.int32) <= length)
+    is_short = np.count_nonzero(is_taken, axis=1) < length
+    found = np.empty((count, length), np.int32)
+    found[~is_short] = numbers[is_taken & ~is_short[:, None]].reshape(np.count_nonzero(~is_short), length)
+    for row in np.flatnonzero(is_short):  # one in many millions; by symmetry the others stay uniform
+        found[row] = generator.choice(size, length, replace=False)
+    return found
 
 
 class Handed(Batches):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.driver.batches import Batches, Drawn, Epochs, Orders, places_ahead
+from ergodica.driver.batches import Batches, Drawn, places_ahead, rows_of
 from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, standing, with_reference
 from ergodica.driver.feed import Feed
 from ergodica.driver.keys import chunk_keys, seed_words
@@ -53,7 +53,7 @@ class Engine:
     ):
         self.kernel, self.batches, self.keep = kernel, batches, keep
         self.seed, self.sizes, self.kept, self.length = seed_words(seed), sizes, kept, length
-        self.orders = Orders(batches, seed) if isinstance(batches, Epochs) else None
+        self.numbered = rows_of(batches, seed)
         self.temperature = jnp.asarray(temperature, float)
         self.feed, self.references = feed, references
         position = states[0].phase.position
@@ -114,8 +114,8 @@ class Engine:
         """Of a chunk's batches."""
         if handed is not None:  # it goes in as it is: through another compiled call it would be copied
             return handed[chain]
-        if self.orders is not None:
-            return self.orders.rows(chain, first, self.length)
+        if self.numbered is not None:
+            return self.numbered.rows(chain, first, self.length)
         if not isinstance(self.batches, Drawn):
             return None
         own = keys if self.groups is None else chunk_keys(self.seed, np.asarray(chain, np.int32), steps)

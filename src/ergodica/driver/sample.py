@@ -69,7 +69,8 @@ def sample(
         estimator: of the gradient: None (plain minibatches), `eg.ControlVariates()` or `eg.Svrg()`.
         share_batches: all chains see the same batches, in one matrix product: faster, but the chains are correlated.
         batches: "windows" of a shuffled copy, "epochs" (every row once in each), or "independent" (with replacement);
-            None picks windows, and for data on disk epochs, shuffled block-wise: these come in no other way.
+            None picks windows; where a batch has more than N/50 rows, rows drawn without replacement, independently for
+            every step; and for data on disk epochs, shuffled block-wise: these come in no other way.
         keep: "draws", a function of the position whose values are kept in their place, or "moments": only count, mean
             and variance of each chain.
         resample_every: draw the momentum anew every so many steps.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.batches import Epochs, Independent, Orders, batches_for, places_ahead
+from ergodica.driver.batches import Epochs, Independent, Orders, batches_for, places_ahead, rows_of, subsets
 from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.keys import chunk_keys, seed_words
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
@@ -109,9 +109,44 @@ def test_an_estimator_needs_batches():
     np.testing.assert_allclose(found.posterior["mean"], whole.posterior["mean"], rtol=1e-9, atol=1e-12)
 
 
-def test_what_took_the_place_of_windows_has_a_name():
-    assert batches_for(TARGET, 6, False, False, 0).kind == "windows"
-    assert batches_for(TARGET, 6, False, True, 0).kind == "gathers"
+def test_large_batches_are_gathered_unless_windows_are_asked_for():
+    assert batches_for(TARGET, 1, False, False, 0).kind == "windows"
+    assert batches_for(TARGET, 2, False, False, 0).kind == "gathers"
+    assert batches_for(TARGET, 6, False, False, 0, "windows").kind == "windows"
+    assert batches_for(TARGET, 6, False, True, 0, "windows").kind == "gathers"
+    assert run().settings["batches"] == "gathers"
+
+
+@pytest.mark.parametrize("length", [1, 3, 7, 10])
+def test_subsets_are_uniform_among_all_of_their_size(length):
+    found = subsets(np.random.default_rng(1), 20_000, length, 10)
+    assert found.shape == (20_000, length)
+    sets = np.sum(2 ** np.sort(found, axis=1), axis=1)
+    masks = [mask for mask in range(2**10) if mask.bit_count() == length]
+    counts = np.array([np.count_nonzero(sets == mask) for mask in masks])
+    assert counts.sum() == 20_000
+    mean, free = 20_000 / len(masks), len(masks) - 1
+    # chi-square: 5.5 standard deviations above its mean, for at least nine degrees of freedom a chance of 1e-5
+    assert np.sum((counts - mean) ** 2 / mean) <= free + 5.5 * np.sqrt(2 * free)
+
+
+def test_gathered_rows_do_not_depend_on_chunks_and_differ_between_chains():
+    rows_in = rows_of(batches_for(TARGET, 14, True, False, 0), 0).rows
+    whole = rows_in(1, 0, 700)
+    assert whole.shape == (700, 2, 7)
+    parts = [rows_in(1, first, count) for first, count in ((0, 7), (7, 300), (307, 393))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert not np.array_equal(rows_in(0, 0, 700), whole)
+    assert not np.array_equal(whole[:, 0], whole[:, 1])
+
+
+def test_default_batches_have_the_exact_law_at_50_rows_and_7_in_a_batch():
+    target = eg.Posterior(log_prior, log_likelihood, ROWS[:50], init=TARGET.init)
+    law = eg.exact_law(eg.sgld(), target, 1e-2, batch_size=7)
+    found = run(eg.sgld(), target=target, batch_size=7, steps=40_000, warmup=100)
+    variance = np.var(found.posterior["mean"], axis=(0, 1))
+    # 60 % of it is gradient noise; the standard error is 0.8 %
+    np.testing.assert_allclose(variance, np.diag(law.covariance), rtol=0.05)
 
 
 def test_both_words_of_a_seed_count():
@@ -122,7 +157,7 @@ def test_both_words_of_a_seed_count():
 
 
 def test_a_key_is_never_used_twice():
-    windows = batches_for(TARGET, 6, True, False, 0)
+    windows = batches_for(TARGET, 6, True, False, 0, "windows")
     places = np.asarray(places_ahead(windows, KEYS))
     assert places.shape == (1_000, 2)
     assert abs(np.corrcoef(places.T)[0, 1]) < 5 / 1_000**0.5

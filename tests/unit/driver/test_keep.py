@@ -94,7 +94,7 @@ def test_settings_say_how_the_run_was_made(draws):
     settings = draws.settings
     assert settings["recipe"]["energy"]["momentum"].startswith("Gaussian")
     assert settings["integrator"] == "Splitting()"
-    assert (settings["seed"], settings["thin"], settings["warmup"], settings["batches"]) == (0, 1, 7, "windows")
+    assert (settings["seed"], settings["thin"], settings["warmup"], settings["batches"]) == (0, 1, 7, "gathers")
     assert {"jax", "numpy", "ergodica", "python"} <= set(settings["versions"])
     assert settings["frozen"] == []
 

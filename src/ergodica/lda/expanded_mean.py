@@ -18,6 +18,7 @@ import numpy as np
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import expectations
+from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.targets import Box, External
 
 # The median of Gamma(1e-4, 1) is about 2^-10000, and float32 ends at 2^-149: the floor is part of the model.
@@ -123,7 +124,7 @@ def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
     return out
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def _column_sums(matrix):
     # In float64: the sum of 8,000 float32 numbers one by one would be off by up to 1e-4 of itself. By blocks whose
     # number hangs on nothing, so that it is the same for any number of threads.
@@ -141,7 +142,7 @@ def _column_sums(matrix):
     return sums
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def _divided(theta, sums, out):
     inverse = (1 / sums).astype(np.float32)
     for w in numba.prange(theta.shape[0]):
@@ -149,7 +150,7 @@ def _divided(theta, sums, out):
             out[w, k] = theta[w, k] * inverse[k]
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def _gradient(theta, theta_sums, words, counts, count_sums, alpha, scale, out):
     constant = (1 + scale * count_sums / theta_sums).astype(np.float32)
     prior, scale32 = np.float32(1 - alpha), np.float32(scale)

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from ergodica.lda.gibbs import streams
+from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.layout import LANES
 from ergodica.lda.gibbs.queue import next_document
 from ergodica.lda.gibbs.vectors import accumulate, pick, pointer, tally, weigh
@@ -45,7 +46,7 @@ class Slot(NamedTuple):
     running: Any
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def run(rows, layout, topics, plan, sums, shares, room, threads):
     """All documents of a batch, by threads that take them up one by one.
 
@@ -62,7 +63,7 @@ def run(rows, layout, topics, plan, sums, shares, room, threads):
         _work(rows, layout, topics, plan, sums, shares, z, room[t], counter)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@cached_njit(nogil=True, error_model="numpy")
 def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
     width = rows.shape[1]
     _, _, cell_word, starts, tokens, order, _ = layout

@@ -8,6 +8,7 @@ import numpy as np
 from ergodica.errors import InputError
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import dense, sparse
+from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.layout import Layout, aligned_zeros, lay_out, padded
 
 ESTIMATORS, KERNELS, WANTS, STARTS = (
@@ -167,7 +168,7 @@ def _check(phi, documents, gamma, sweeps, burn_in, visit) -> None:
         raise InputError(f"visit is {visit}: expected the number of the first document in the stream, from 0")
 
 
-@numba.njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _scaled_rows(phi, words, rows):
     """Rows of phi divided by their largest entry: no draw changes, and products stay in range. A bad word, or -1."""
     for i in range(len(words)):
@@ -181,7 +182,7 @@ def _scaled_rows(phi, words, rows):
     return -1
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def _added(sums, word_cells, counted, counts):
     """The cells of every word, in their order; in float64, as there may be very many."""
     for w in numba.prange(len(word_cells) - 1):
@@ -193,7 +194,7 @@ def _added(sums, word_cells, counted, counts):
             counts[w, k] = total[k] / counted
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc"})
+@cached_njit(nogil=True, fastmath={"reassoc"})
 def _is_finite(matrix):
     # x - x is 0 or NaN
     total = np.float32(0)

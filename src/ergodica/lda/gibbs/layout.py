@@ -6,10 +6,10 @@ document, so that the counts of a word are sums over neighbouring cells, in an o
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from ergodica.lda.corpus.documents import Documents
+from ergodica.lda.gibbs.cached import cached_njit
 
 LANES = 16  # topics are padded to a multiple of this, one register of float32
 
@@ -52,7 +52,7 @@ def aligned_zeros(*shape: int) -> np.ndarray:
     return room[skipped : skipped + size].reshape(shape)
 
 
-@numba.njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _cells(starts, words, vocabulary):
     """A counting sort of the tokens by word, stable, so that the documents of a word follow one another."""
     places = np.zeros(vocabulary + 1, np.int64)

@@ -4,6 +4,7 @@ import numba
 import numpy as np
 
 from ergodica.lda.gibbs import streams
+from ergodica.lda.gibbs.cached import cached_njit
 
 _LAYERS = 128
 _END = 3.442619855899  # of the last layer, where the tail begins
@@ -37,7 +38,7 @@ def _tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 _TABLES = _tables()
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def _fill(seed, first, inside, unit, density, out):
     for row in numba.prange(out.shape[0]):
         # another stream than that of any document

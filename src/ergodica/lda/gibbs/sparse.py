@@ -17,6 +17,7 @@ import numba
 import numpy as np
 
 from ergodica.lda.gibbs import streams
+from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.layout import LANES
 from ergodica.lda.gibbs.queue import next_document
 from ergodica.lda.gibbs.vectors import pick, pointer, weigh_some
@@ -41,7 +42,7 @@ def room_for(tokens: int, cells: int, counted: int) -> Found:
     return Found(np.empty(shape, np.int32), np.empty(shape, np.float32), np.zeros(cells, np.float32))
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def running_sums(phi, words, out):
     """out[i, k] = phi[words[i], 0] + ... + phi[words[i], k]; the last is -1 where a number is negative."""
     for i in numba.prange(len(words)):
@@ -54,7 +55,7 @@ def running_sums(phi, words, out):
             out[i, -1] = -1
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def run(phi, tables, layout, plan, found, numbers, whole, threads):
     """All documents of a batch, by threads that take them up one by one.
 
@@ -186,7 +187,7 @@ def _searched(tables, first, size, u):
     return low
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def add_words(phi, layout, found, gamma, counted, counts):
     """counts[w] = [what its draws count for, in their order, + gamma phi_w sum of 1 / total] / sweeps counted."""
     words, word_cells, cell_tokens = layout[0], layout[1], layout[6]
@@ -202,7 +203,7 @@ def add_words(phi, layout, found, gamma, counted, counts):
             counts[w, k] = (total[k] + gamma * rest * phi[words[w], k]) / counted
 
 
-@numba.njit(nogil=True, cache=True, parallel=True)
+@cached_njit(nogil=True, parallel=True)
 def add_documents(phi, layout, found, gamma, counted, shares):
     """The same for documents."""
     words, _, cell_word, starts, tokens, _, cell_tokens = layout

@@ -74,17 +74,20 @@ class Checkpoint:
             "moments": moment_places(jax.tree.unflatten(structure, range(len(leaves)))),
             "columns": {name: column.description() for name, column in self.store.columns().items()},
         }  # fmt: skip
-        self._writing = self._thread.submit(self._write, arrays, manifest, course.step)
+        lasts = [column.last() for column in self.store.columns().values()]
+        self._writing = self._thread.submit(self._write, arrays, lasts, manifest, course.step)
         self._last = now()
         if is_last:
             self._writing.result()
             self._writing = None
 
-    def _write(self, arrays: list[np.ndarray], manifest: dict[str, Any], step: int) -> None:
+    def _write(self, arrays: list[np.ndarray], lasts: list[np.ndarray], manifest: dict[str, Any], step: int) -> None:
         for column in self.store.columns().values():
             column.sync()
         leaves: dict[str, Any] = {f"leaf_{i}": array for i, array in enumerate(arrays)}
-        words = json.dumps(seal.sealed(manifest | {"arrays": list(map(seal.of_array, arrays))}))
+        # as bytes: NumPy has no name for bfloat16 in a file
+        leaves |= {f"last_{i}": np.frombuffer(array.tobytes(), np.uint8) for i, array in enumerate(lasts)}
+        words = json.dumps(seal.sealed(manifest | {"arrays": list(map(seal.of_array, leaves.values()))}))
         write_whole(self.folder / FILE, lambda file: np.savez(file, manifest=np.array(words), **leaves))
         self.step = step
 
@@ -110,8 +113,9 @@ class Checkpoint:
 class Saved:
     """A checkpoint that was read."""
 
-    def __init__(self, manifest: dict[str, Any], arrays: list[np.ndarray]):
+    def __init__(self, manifest: dict[str, Any], arrays: list[np.ndarray], lasts: list[np.ndarray]):
         self.manifest, self.arrays = manifest, arrays
+        self._lasts = dict(zip(manifest["columns"], lasts, strict=True))
 
     @property
     def draws(self) -> int:
@@ -134,8 +138,12 @@ class Saved:
             if (words.get("dtype"), words.get("shape")) != (column.dtype.name, list(column.shape)):
                 raise InputError(f"{column.path} has other draws than this run: it is another model")
             column.verify(self.draws, words["sha256"])
-        for column in columns.values():
-            column.truncate(self.draws)
+        for name, column in columns.items():
+            column.go_back(self.draws, self.last(name, column))
+
+    def last(self, name: str, column: BlockFile) -> np.ndarray:
+        """The last draw of a column, (1, ...), or none."""
+        return self._lasts[name].view(column.dtype).reshape(min(1, self.draws), *column.shape)
 
 
 def read_checkpoint(folder: Path) -> Saved | None:
@@ -147,11 +155,11 @@ def read_checkpoint(folder: Path) -> Saved | None:
         # opened here: np.load leaves the file of a damaged archive open
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             manifest = json.loads(str(file["manifest"]))
-            arrays = [file[f"leaf_{i}"] for i in range(len(file.files) - 1)]
+            arrays, lasts = ([file[n] for n in file.files if n.startswith(kind)] for kind in ("leaf_", "last_"))
     except Exception as error:  # NumPy, zip and JSON raise many kinds for damaged bytes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise seal.damaged(path, starting_over(folder), f"not a checkpoint, or cut off: {reason}") from error
-    return Saved(checked(manifest, arrays, path, folder, FORMAT), arrays)
+    return Saved(checked(manifest, [*arrays, *lasts], path, folder, FORMAT), arrays, lasts)
 
 
 def checked(record: Any, arrays: Sequence[np.ndarray], path: Path, folder: Path, expected: int) -> dict[str, Any]:

@@ -23,8 +23,9 @@ def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, An
     for name, words in saved.manifest["columns"].items():
         column = BlockFile.described(folder, name, words)
         column.verify(saved.draws, words["sha256"])
+        drawn = column.read_as_of(saved.draws, saved.last(name, column))
         group, _, variable = name.partition(".")
-        groups.setdefault(group, {})[variable] = np.swapaxes(column.read()[: saved.draws], 0, 1)
+        groups.setdefault(group, {})[variable] = np.swapaxes(drawn, 0, 1)
     settings = saved.manifest["settings"] | {"is_finished": False}
     posterior = unnamed(groups["posterior"]) if groups["posterior"] else None
     return posterior, groups["sample_stats"], settings, _moments(saved)

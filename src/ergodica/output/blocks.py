@@ -1,8 +1,8 @@
 """Draws on disk as they come: raw bytes, one item after the other.
 
 A kill in the middle of a write leaves part of an item at the end; it does not count. The number of items is the length
-of the file. A checkpoint notes how many were there and their SHA-256, which grows with the file: `verify` and
-`truncate` go back to that.
+of the file. A checkpoint notes how many were there, the SHA-256 of all but the last, which grows with the file, and the
+last itself: that one may still be withdrawn after the checkpoint, and `go_back` has it as it was.
 """
 
 import hashlib
@@ -32,6 +32,7 @@ class BlockFile:
         self.shape = shape
         self._stride = max(1, dtype.itemsize * math.prod(shape))  # an item without numbers is one byte, to be counted
         self._hash, self._hashed = hashlib.sha256(), 0  # of the first so many bytes
+        self._before = self._hash.copy()  # as it was before the last item
 
     @classmethod
     def open(cls, folder: Path | str, name: str, dtype: Any, shape_of_one: tuple[int, ...]) -> "BlockFile":
@@ -52,8 +53,14 @@ class BlockFile:
         return cls(path, np.dtype(jnp.dtype(words["dtype"])), tuple(int(length) for length in words["shape"]))
 
     def description(self) -> dict[str, Any]:
-        """What a checkpoint notes: dtype and shape of an item, and the SHA-256 of all items."""
-        return {"dtype": self.dtype.name, "shape": list(self.shape), "sha256": self.digest()}
+        """What a checkpoint notes beside the last item: dtype and shape of one, and the SHA-256 of those before it."""
+        self.digest()
+        return {"dtype": self.dtype.name, "shape": list(self.shape), "sha256": self._before.hexdigest()}
+
+    def last(self) -> np.ndarray:
+        """The last item, (1, *shape); (0, *shape) where there is none."""
+        count = self.count
+        return self.items(max(0, count - 1), count)
 
     @property
     def count(self) -> int:
@@ -78,8 +85,7 @@ class BlockFile:
                     raise
         except OSError as error:
             raise could_not("write", self.path, error) from error
-        self._hash.update(content)
-        self._hashed += len(content)
+        self._note(content)
 
     def digest(self) -> str:
         """The SHA-256 of what was appended; of a file that is continued, with what was there."""
@@ -87,18 +93,36 @@ class BlockFile:
         return self._hash.hexdigest()
 
     def verify(self, count: int, sha256: str) -> None:
-        """Raise InputError unless the first `count` items are those of this SHA-256."""
+        """Raise InputError unless the first `count` items but the last are those of this SHA-256."""
+        before = max(0, count - 1)
         try:
             there = self.count
-            if there >= count:
+            if there >= before:
                 self._hash, self._hashed = hashlib.sha256(), 0
-                self._hash_up_to(count * self._stride)
+                self._hash_up_to(before * self._stride)
         except OSError as error:
             raise could_not("read", self.path, error) from error
-        if there < count:
+        if there < before:
             raise InputError(f"{self.path} is cut off: it holds {there} draws, expected {count}; {LOST}")
         if self._hash.hexdigest() != sha256:
             raise self._damaged(count)
+
+    def go_back(self, count: int, last: np.ndarray) -> None:
+        """Keep the first `count` items, whose last is `last`."""
+        self.truncate(max(0, count - 1))
+        if count:
+            self.append(last)
+
+    def read_as_of(self, count: int, last: np.ndarray) -> np.ndarray:
+        """The first `count` items, whose last is `last`; the file stays as it is."""
+        if self.count < count:
+            return np.concatenate([self.read()[: max(0, count - 1)], last[:count]])
+        found = self.read()[:count]
+        if count and found.size and found[-1:].tobytes() != last.tobytes():
+            found = np.memmap(self.path, self.dtype, mode="c", shape=found.shape)  # a copy of the pages that change
+            found[-1:] = last
+            found.flags.writeable = False
+        return found
 
     def truncate(self, count: int) -> None:
         """Keep the first `count` items."""
@@ -108,6 +132,8 @@ class BlockFile:
             os.truncate(self.path, count * self._stride)
         except OSError as error:
             raise could_not("write", self.path, error) from error
+        if self._hashed and self._hashed - self._stride == count * self._stride:
+            self._hash, self._hashed = self._before.copy(), count * self._stride
 
     def sync(self) -> None:
         """Wait until it is on the disk, so that it outlives the machine's fall and not only the process's."""
@@ -148,13 +174,22 @@ class BlockFile:
     def _hash_up_to(self, end: int) -> None:
         """Where the file was not written here, or was cut: its bytes are read."""
         if self._hashed > end:
-            self._hash, self._hashed = hashlib.sha256(), 0
+            self._hash, self._hashed, self._before = hashlib.sha256(), 0, hashlib.sha256()
         if self._hashed < end:
             with open(self.path, "rb") as file:
                 file.seek(self._hashed)
-                while self._hashed < end and (piece := file.read(min(PIECE, end - self._hashed))):
-                    self._hash.update(piece)
-                    self._hashed += len(piece)
+                length = max(1, PIECE // self._stride) * self._stride
+                while self._hashed < end and (piece := file.read(min(length, end - self._hashed))):
+                    self._note(piece)
+
+    def _note(self, content: Any) -> None:
+        """Add whole items to the SHA-256."""
+        whole = memoryview(content)
+        self._hash.update(whole[: len(whole) - self._stride])
+        if len(whole):
+            self._before = self._hash.copy()
+            self._hash.update(whole[len(whole) - self._stride :])
+        self._hashed += len(whole)
 
     def _damaged(self, count: int) -> InputError:
         return InputError(f"{self.path} is damaged: the checksum of its {count} draws does not match; {LOST}")

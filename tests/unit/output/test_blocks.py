@@ -66,14 +66,16 @@ def test_other_draws_are_refused(tmp_path):
 @pytest.mark.parametrize("shape", [(3,), ()])
 def test_what_was_changed_on_disk_is_found(tmp_path, shape):
     file = BlockFile.open(tmp_path, "w", np.float32, shape)
-    file.append(np.ones((5, *shape), np.float32))
-    noted = file.description()
-    file.append(np.zeros((2, *shape), np.float32))
+    items = np.random.default_rng(0).normal(size=(7, *shape)).astype(np.float32)
+    file.append(items[:5])
+    noted, last = file.description(), file.last()
+    file.append(items[5:])
     again = BlockFile.described(tmp_path, "w", noted)
     again.verify(5, noted["sha256"])
-    again.truncate(5)
-    again.append(np.zeros((2, *shape), np.float32))
-    assert again.digest() == file.digest()
+    np.testing.assert_array_equal(again.read_as_of(5, last), items[:5])
+    again.go_back(5, last)
+    again.append(items[5:])
+    assert (again.digest(), again.description()) == (file.digest(), file.description())
     content = bytearray(file.path.read_bytes())
     content[5] ^= 8
     file.path.write_bytes(content)
@@ -81,6 +83,25 @@ def test_what_was_changed_on_disk_is_found(tmp_path, shape):
         again.verify(5, noted["sha256"])
     with pytest.raises(InputError, match=r"w\.bin is damaged: the checksum"):
         list(file.pieces(2))
-    file.path.write_bytes(content[:12])
+    file.path.write_bytes(content[:8])
     with pytest.raises(InputError, match=r"w\.bin is cut off: it holds \d draws, expected 5"):
         again.verify(5, noted["sha256"])
+
+
+@pytest.mark.parametrize("left", [4, 5])
+def test_a_last_item_that_was_withdrawn_after_the_checkpoint_is_as_it_was(tmp_path, left):
+    """A kill between taking the draw back, putting another for it, and the next checkpoint."""
+    file = BlockFile.open(tmp_path, "w", np.float64, (2,))
+    items = np.arange(10.0).reshape(5, 2)
+    file.append(items)
+    noted, last = file.description(), file.last()
+    file.truncate(4)
+    if left == 5:
+        file.append(np.zeros((1, 2)))
+    again = BlockFile.described(tmp_path, "w", noted)
+    again.verify(5, noted["sha256"])
+    np.testing.assert_array_equal(again.read_as_of(5, last), items)
+    assert again.count == left
+    again.go_back(5, last)
+    np.testing.assert_array_equal(again.read(), items)
+    assert again.description() == noted

@@ -91,6 +91,9 @@ class Parquet(Source):
         table = {name: np.concatenate([part[name] for part in parts]) for name in self._names}
         return _build(self.columns, table)
 
+    def files(self) -> list[str]:
+        return [self.path]
+
     def edges(self) -> np.ndarray:
         return self._edges
 

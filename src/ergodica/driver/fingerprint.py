@@ -1,6 +1,7 @@
 """What a run was made of, in a form that can be compared after months: numbers, compiled step, data, versions."""
 
 import hashlib
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.data import Batches
+from ergodica.data import Batches, Source
 from ergodica.integrators import Kernel, State
+from ergodica.output import seal
 from ergodica.phase import BatchPair
 
-ROWS = 1_000  # of the data that are looked at
+ROWS = 1_000  # of data on disk that are looked at
 
 
 def versions() -> dict[str, str]:
@@ -95,15 +97,29 @@ def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
 
 
 def data_digest(target: Any) -> str | None:
-    """Of the number of rows, their shapes and dtypes, and an even spread of them; of batches, the first of them."""
+    """Of all rows with their shapes and dtypes; of batches, of the first of them.
+
+    Of data on disk, which may be larger than one wants to read: of 1,000 rows, and of every file's size and time of
+    change.
+    """
     data = getattr(target, "data", None)
     if data is None:
         return None
     if isinstance(data, Batches):
         return _digest(str(target.size), *data.marks())
+    if not isinstance(data, Source):
+        return _digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
     index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS)).astype(int))
     rows = jax.tree.leaves(target.rows(index))
-    return _digest(str(target.size), *(np.asarray(leaf) for leaf in rows))
+    return _digest(str(target.size), *map(_size_and_time, data.files()), *(np.asarray(leaf) for leaf in rows))
+
+
+def _size_and_time(path: str) -> str:
+    try:
+        told = os.stat(path)
+    except OSError:  # it is open, and was removed or moved since
+        return "no name"
+    return f"{told.st_size} {told.st_mtime_ns}"
 
 
 def _digest(*parts: str | np.ndarray) -> str:
@@ -111,7 +127,7 @@ def _digest(*parts: str | np.ndarray) -> str:
     for part in parts:
         if isinstance(part, np.ndarray):
             hashed.update(f"{part.dtype}{part.shape}".encode())
-            hashed.update(np.ascontiguousarray(part).tobytes())
+            seal.update(hashed, part)
         else:
             hashed.update(part.encode())
     return hashed.hexdigest()[:32]

@@ -66,6 +66,10 @@ class Source(ABC):
         step = max(1, BLOCK_BYTES // max(1, self.row_bytes()))
         return np.append(np.arange(0, self.size, step), self.size)
 
+    def files(self) -> list[str]:
+        """The files that the rows are read from, as far as they are known: size and time tell whether they changed."""
+        return []
+
     def example(self) -> PyTree:
         """A batch of one row."""
         return self.read(0, 1)
@@ -187,6 +191,9 @@ class Arrays(Source):
         rows = jax.tree.unflatten(self._structure, [leaf.take(index) for leaf in self._leaves])
         is_finite = all(map(all_finite, jax.tree.leaves(rows)))
         return rows if is_finite else super().take(index)  # read again, to name the row
+
+    def files(self) -> list[str]:
+        return [leaf.path for leaf in self._leaves if isinstance(leaf, FileRows)]
 
     def row_bytes(self) -> int:
         return sum(leaf.row_bytes for leaf in self._leaves)

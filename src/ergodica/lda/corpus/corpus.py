@@ -15,7 +15,7 @@ from ergodica.errors import InputError
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.corpus.groups import SHORTEST, Group, Grouping, Start, nothing_to_read, position_of, taken
 from ergodica.lda.corpus.reading import BEGINNING, Item, Place, at_once, read
-from ergodica.lda.corpus.sources import Numbers, sources_of
+from ergodica.lda.corpus.sources import Numbers, marks_of, sources_of
 from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.texts import LIMIT
 from ergodica.lda.corpus.vocabulary import Vocabulary
@@ -77,6 +77,7 @@ class Corpus:
         self._group: Group | None = None
         self._ahead: ReadAhead | None = None
         self._is_closed = False
+        self._marks: list[str] | None = None
 
     def next(self) -> Documents:
         """The next batch; StopIteration after the last."""
@@ -245,7 +246,9 @@ class Corpus:
 
     def _digest(self) -> str:
         """Names the documents and their order."""
-        labels = [source.label for source in self._sources]
+        if self._marks is None:
+            self._marks = marks_of(self._sources)
+        labels = [(source.label, mark) for source, mark in zip(self._sources, self._marks, strict=True)]
         grouping = self._grouping
         told = (labels, self.vocabulary.digest(), len(self.held_out), grouping.buffer, grouping.seed, grouping.limit)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]

@@ -148,6 +148,19 @@ class Download:
         return begins, total
 
 
+def told_by_server(address: str) -> str:
+    """Tag, time of change and size of what is there, as far as the server says; empty where it says nothing."""
+    plain, credentials = _split(address)
+    request = urllib.request.Request(plain, headers={"User-Agent": "ergodica"}, method="HEAD")
+    if credentials:
+        request.add_unredirected_header("Authorization", credentials)
+    try:
+        with _OPENER.open(request, timeout=TIMEOUT) as response:
+            return " ".join(response.headers.get(name) or "-" for name in ("ETag", "Last-Modified", "Content-Length"))
+    except (*DROPPED, ValueError, InputError):
+        return ""
+
+
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
     """Follows a redirect to http and https alone: Python's own follows to ftp too."""
 

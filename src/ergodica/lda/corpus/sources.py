@@ -1,5 +1,6 @@
 """What a corpus is read from: names of files, folders and addresses, or texts; each recognised by its first bytes."""
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -9,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.lda.corpus import marks
 from ergodica.lda.corpus.documents import Documents, is_csr
-from ergodica.lda.corpus.download import without_password
+from ergodica.lda.corpus.download import told_by_server, without_password
 from ergodica.lda.corpus.mediawiki import MediaWiki
 from ergodica.lda.corpus.opening import STANDARD_INPUT, Opened, is_address
 from ergodica.lda.corpus.tally import Tally
@@ -33,7 +35,7 @@ class Source(ABC):
     """One thing to read.
 
     Attributes:
-        label: what tells it from others when a run is resumed; a file may have been moved.
+        label: its name and size; a file may have been moved.
         total: bytes or documents in it, None while not known.
         can_repeat: it can be read again.
         is_named: a person named it, so that it is refused if it cannot be read; one from a folder is left out, counted.
@@ -48,6 +50,10 @@ class Source(ABC):
     @abstractmethod
     def open(self, tally: Tally, limit: int, byte: int) -> Reading:
         """Begin to read at `byte`."""
+
+    def mark(self) -> str:
+        """What tells it from others of the same label; of files see `marks_of`."""
+        return ""
 
 
 class File(Source):
@@ -82,6 +88,9 @@ class File(Source):
         reader = kind(opened.name, chain([first], chunks), tally, limit, is_packed, is_continued)
         return Reading(reader, lambda: opened.position, opened.close)
 
+    def mark(self) -> str:
+        return told_by_server(self.place) if is_address(self.place) else ""
+
     def _kind(self) -> type[Reader]:
         opened = Opened(self.place, Tally())
         try:
@@ -102,6 +111,10 @@ class Texts(Source):
     def open(self, tally: Tally, limit: int, byte: int) -> Reading:
         return _uncounted(Strings(self._strings, tally, limit))
 
+    def mark(self) -> str:
+        # what makes its texts as they are asked for may take hours
+        return marks.of_texts(self._strings) if isinstance(self._strings, list | tuple) else ""
+
 
 class Numbers(Source):
     """Documents that are numbers already."""
@@ -113,6 +126,16 @@ class Numbers(Source):
 
     def open(self, tally: Tally, limit: int, byte: int) -> Reading:
         return _uncounted(_NumberReader(self.documents, tally))
+
+    def mark(self) -> str:
+        return hashlib.sha256(self.documents.starts.tobytes() + self.documents.words.tobytes()).hexdigest()
+
+
+def marks_of(sources: list[Source]) -> list[str]:
+    """Of each what tells it from others of the same label: a run is resumed with the same documents only."""
+    files = [source.place for source in sources if isinstance(source, File) and os.path.isfile(source.place)]
+    of_files = dict(zip(files, marks.marked(files), strict=True))
+    return [of_files.get(getattr(source, "place", "")) or source.mark() for source in sources]
 
 
 def _uncounted(reader: Reader) -> Reading:

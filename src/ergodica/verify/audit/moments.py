@@ -41,7 +41,8 @@ Pairs = tuple[np.ndarray, np.ndarray]  # indices i < j of coordinates
 
 
 class Balance(NamedTuple):
-    """One-step moments at a small step; by coordinate, then for `pairs`.
+    """One-step moments at a small step; by coordinate, then for `pairs`, last the mean over coordinates without a wall
+    where there are several: a temperature, or a drift that is too weak far out, shows in all of them at once.
 
     `residual` = 1 - drift / (what the noise asks for): 0 where the claimed law is left invariant.
     """
@@ -58,6 +59,11 @@ class Balance(NamedTuple):
     drift_error: np.ndarray
     clusters: int
     pairs: Pairs
+
+    @property
+    def has_mean(self) -> bool:
+        """Whether the last residual is the mean over coordinates."""
+        return len(self.residual) > len(self.diffusion) + len(self.pairs[0])
 
 
 def balance(
@@ -130,12 +136,13 @@ def _balance(
     h: float, whole: np.ndarray, halved: np.ndarray, deviation: np.ndarray, pairs: Pairs, inside: Interior
 ) -> Balance:
     d, (i, j), clusters = len(deviation), pairs, len(whole)
-    root = np.sqrt(clusters)
+    root, together = np.sqrt(clusters), np.setdiff1d(np.arange(d), inside.which)
 
     def residual(moments: np.ndarray) -> np.ndarray:
         n, q = moments[:, 0], moments[:, 1]
         size = q[:, :d].mean(0)
-        return (2 * n + q) / np.maximum(np.concatenate([size, np.sqrt(size[i] * size[j])]), 1e-300)
+        each = (2 * n + q) / np.maximum(np.concatenate([size, np.sqrt(size[i] * size[j])]), 1e-300)
+        return np.concatenate([each, each[:, together].mean(1, keepdims=True)], axis=1) if len(together) > 1 else each
 
     at_h, at_half = residual(whole), residual(halved)
     straight, differ = 2 * at_half - at_h, at_half - at_h

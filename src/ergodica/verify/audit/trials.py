@@ -11,6 +11,7 @@ STEPS = 8
 LITTLE, MUCH = 0.1, 0.75  # correlation of the fastest coordinate over STEPS steps
 FACTOR = 4.0
 TRIALS = 24
+FORGETFUL = 3  # smaller step sizes in a row at which all is forgotten as before: no need to go on, as with NUTS
 COARSE = 11  # significant bits: those of float16; bfloat16 has 8, float32 has 24
 
 
@@ -64,12 +65,16 @@ def first_trial(
             after.append(observed[:, :dim])
         return np.stack(after)
 
-    h, blows_up, tried = first, None, {}
+    h, blows_up, tried, forgetful = first, None, {}, []
     for _ in range(TRIALS):
         tried[h] = places(h)
         if np.isfinite(tried[h]).all():
             left = float(_correlation(*tried[h]).min())
             if LITTLE <= left <= MUCH:
+                break
+            forgetful = [*forgetful, h] if left < LITTLE else []
+            if len(forgetful) > FORGETFUL:
+                h = forgetful[0]
                 break
             # chains that stand still have their steps rejected
             is_large = left < LITTLE or _standing(tried[h], begin).mean() > 0.5

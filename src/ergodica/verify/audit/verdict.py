@@ -116,9 +116,13 @@ def balance_scores(found: Balance) -> np.ndarray:
 def _balance_words(found: Balance, k: int, names: Names) -> str:
     error = float(np.hypot(found.error[k], found.leftover[k]))
     alone, errors = found.residual[: len(names)], found.error[: len(names)]
-    if 1 < len(names) > k and np.all(np.abs(alone - alone.mean()) < ALIKE * errors):
-        ratio = Estimate.of(1 - alone.mean(), float(errors.max() / np.sqrt(len(names)) + found.leftover[k]))
-        return f"drift is {ratio} of what the noise asks for, alike in every coordinate"
+    is_mean = found.has_mean and k == len(found.residual) - 1
+    if len(names) > 1 and (k < len(names) or is_mean) and np.all(np.abs(alone - alone.mean()) < ALIKE * errors):
+        narrow = error if is_mean else float(errors.max() / np.sqrt(len(names)) + found.leftover[k])
+        return f"drift is {Estimate.of(1 - alone.mean(), narrow)} of what the noise asks for, alike in every coordinate"
+    if is_mean:
+        ratio = Estimate.of(1 - found.residual[k], error)
+        return f"drift is {ratio} of what the noise asks for, in the mean over coordinates"
     if k < len(names):
         ratio = Estimate.of(1 - found.residual[k], error)
         return f"drift of {names[k]} is {ratio} of what its noise asks for"
@@ -195,8 +199,10 @@ def sensitivity(laws: Laws, found: Balance | None, alpha: float, dim: int) -> di
         bound = threshold(each_of(alpha, len(found.error)))
         other = np.array([seen(e, r, bound) for e, r in zip(found.error[:dim], found.leftover[:dim], strict=True)])
         alone = np.minimum(alone, other)
-        if other.min() < result["temperature"]:  # one step sees a temperature in every coordinate at once
-            result |= {"temperature": float(other.min()), "by": "one step"}
+        # one step sees a temperature in every coordinate at once
+        hot = seen(found.error[-1], found.leftover[-1], bound) if found.has_mean else other.min()
+        if hot < result["temperature"]:
+            result |= {"temperature": float(hot), "by": "one step"}
     result["coordinate"], result["worst coordinate"] = float(np.median(alone)), float(alone.max())
     return result | _other_sizes(laws, alpha, dim)
 

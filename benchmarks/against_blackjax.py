@@ -159,13 +159,6 @@ class Posterior:
         return float(np.sqrt(np.mean(means**2) + np.mean((found.deviation - np.log(self.deviation)) ** 2)))
 
 
-def apart(found: Moments, expected: Moments) -> float:
-    """The largest difference of a mean or a standard deviation, in standard errors."""
-    means = (found.mean - expected.mean) / np.hypot(found.mean_error, expected.mean_error)
-    deviations = (found.deviation - expected.deviation) / np.hypot(found.deviation_error, expected.deviation_error)
-    return float(np.max(np.abs([means, deviations])))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=40_000)
@@ -183,7 +176,7 @@ def main() -> None:
                 expected = posterior.expected(name, kind, options.steps)
             row = compare(name, rows, likelihood, kind == "fed our windows", posterior.start, options)
             moments = row.pop("moments")
-            law = {side: apart(made, expected[side]) for side, made in moments.items()}
+            law = {side: made.off(expected[side]) for side, made in moments.items()}
             far = {side: posterior.distance(made) for side, made in moments.items()}
             results[f"{name}, {kind}"] = row | {"bound": bound, "off_law": law, "from_posterior": far}
             slow += [f"{name}, {kind}"] if row["ratio"] < bound else []

@@ -14,6 +14,7 @@ import numpy as np
 
 import ergodica as eg
 from benchmarks import logistic
+from ergodica.verify.discrete.law import DiscreteLaw
 
 CHAINS = 32  # of a twin that is run
 
@@ -44,6 +45,12 @@ class Moments(NamedTuple):
     def of_draws(cls, draws: np.ndarray) -> "Moments":
         """From draws (runs, draws, dim)."""
         return cls.of_runs(draws.mean(1), np.log(draws.std(1)))
+
+    def off(self, expected: "Moments") -> float:
+        """The largest difference of a mean or a standard deviation, in standard errors."""
+        means = (self.mean - expected.mean) / np.hypot(self.mean_error, expected.mean_error)
+        deviations = (self.deviation - expected.deviation) / np.hypot(self.deviation_error, expected.deviation_error)
+        return float(np.max(np.abs([means, deviations])))
 
 
 class Twin(NamedTuple):
@@ -80,6 +87,7 @@ class Twin(NamedTuple):
         dim = len(self.mode)
         target = eg.Density(lambda q: q @ (self.curvature @ q) / 2, init=np.zeros(dim))
         law = eg.exact_law(eg.sgld(), target, step_size, gradient_noise=noise, compensate=False)
+        assert isinstance(law, DiscreteLaw)
         return Moments(self.mode, np.zeros(dim), np.log(np.diag(law.covariance)) / 2, np.zeros(dim))
 
     def sgnht(self, step: "Step", noise: np.ndarray, steps: int, seed: int = 0) -> Moments:

@@ -66,7 +66,7 @@ SAME = jnp.stack([jnp.stack([a, a]) for a in WINDOWS])
 @pytest.mark.parametrize("batches", [WINDOWS, INDEPENDENT.reshape(-1, 2)], ids=["windows", "pairs"])
 def test_batches_are_unbiased(batches):
     slopes = quick_jit(jax.vmap(lambda w: jax.grad(TARGET.potential)(POSITION, w)))(batches)
-    np.testing.assert_allclose(jnp.mean(slopes, axis=0), quick_jit(jax.grad(TARGET.potential))(POSITION), rtol=1e-13)
+    np.testing.assert_allclose(jnp.mean(slopes, axis=0), quick_jit(jax.grad(TARGET.potential))(POSITION), rtol=1e-11)
 
 
 def test_cross_fitted_sgrld_has_the_drift_of_the_mean_metric():
@@ -105,9 +105,9 @@ def test_each_potential_meets_the_other_gradient():
     first, second = quick_jit(lambda q: evaluate(TARGET, q, pair, reads_potential=True))(POSITION)
     value_and_slope = quick_jit(jax.value_and_grad(batch_potential))
     for evaluation, own, other in ((first, *pair), (second, pair.second, pair.first)):
-        np.testing.assert_allclose(evaluation.gradient, value_and_slope(POSITION, own)[1], rtol=1e-13)
-        np.testing.assert_allclose(evaluation.potential, value_and_slope(POSITION, other)[0], rtol=1e-13)
-        np.testing.assert_allclose(evaluation.potential_gradient, value_and_slope(POSITION, other)[1], rtol=1e-13)
+        np.testing.assert_allclose(evaluation.gradient, value_and_slope(POSITION, own)[1], rtol=1e-11)
+        np.testing.assert_allclose(evaluation.potential, value_and_slope(POSITION, other)[0], rtol=1e-11)
+        np.testing.assert_allclose(evaluation.potential_gradient, value_and_slope(POSITION, other)[1], rtol=1e-11)
 
 
 def test_full_data_is_evaluated_once_and_serves_both():

@@ -99,7 +99,7 @@ def test_a_posterior_over_a_source_is_the_one_in_memory(kind, source_of, monkeyp
     np.testing.assert_allclose(value, expected[0], rtol=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
     np.testing.assert_allclose(value, np.sum((X @ np.asarray(q) - Y) ** 2) / 2 + np.sum(np.asarray(q) ** 2), rtol=1e-12)
-    np.testing.assert_allclose(target.potential(q), value, rtol=1e-14)
+    np.testing.assert_allclose(target.potential(q), value, rtol=1e-12)
     np.testing.assert_array_equal(target.rows(slice(0, 9, 2))["x"], X[0:9:2])
     np.testing.assert_array_equal(target.rows(np.array([7, 3]))["y"], Y[[7, 3]])
     np.testing.assert_array_equal(target.loaded().data["x"], X)

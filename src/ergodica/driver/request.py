@@ -54,8 +54,6 @@ class Request:
     out: Path | None
     resume: bool
     progress: bool
-    shrunk: tuple[int, ...] = ()
-    """Chains whose dispersed start had no finite potential, once for each time that it was tried."""
 
     def __post_init__(self) -> None:
         for name in WHOLE:
@@ -137,6 +135,12 @@ class Request:
                 f"data on disk come in epochs: leave batches={self.batches!r} out, or use target.loaded() if they fit "
                 "in memory"
             )
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether chains are moved from one position to starts of their own."""
+        init = self.target.init if self.init is None else self.init
+        return self.chains > 1 and not callable(init) and not isinstance(init, Same)
 
     @property
     def total(self) -> int:

@@ -31,8 +31,7 @@ from ergodica.targets.domain import leaf_boxes
 WIDEST = 2.0
 BY_ROWS = 6.0
 STEPS = 20.0
-TRIES = 6  # halvings of a start that is refused
-SHRUNK = 0.25  # of the distance, each time that a chain could not be evaluated at its start
+TRIES = 8  # halvings of a start that is refused; then it is the position itself
 
 
 class Dispersal(NamedTuple):
@@ -55,8 +54,7 @@ class Starts:
     def __init__(self, kernel: Kernel, request: Request):
         self.kernel, self.request = kernel, request
         self.position = kernel.target.init if request.init is None else request.init
-        is_told = callable(self.position) or isinstance(self.position, Same) or request.chains == 1
-        self.is_spread, self.dispersal = not is_told, None
+        self.is_spread, self.dispersal = request.is_spread, None
         if isinstance(self.position, Same):
             self.position = self.position.position
         if self.position is None:
@@ -110,13 +108,13 @@ class Starts:
         return self.kernel.init(position, self._key(chain, Purpose.INIT), self.request.temperature)
 
     def _moved(self, chain: int) -> State:
-        """The state at a start of its own; closer to the position where the target or the recipe refuses it."""
+        """The state at a start of its own; closer to the position where the target or the recipe refuses it, as where
+        the potential is not finite."""
         assert self.dispersal is not None
         leaves, structure = jax.tree.flatten(self.position)
         values = [np.asarray(leaf) for leaf in leaves]
         rng = np.random.default_rng([self.request.seed, chain, int(Purpose.START)])
         shift = self.dispersal.push(self.dispersal.draw(rng, sum(value.size for value in values)))
-        shift = shift * SHRUNK ** self.request.shrunk.count(chain)
         room = _room(self.kernel.target.domain, self.position, values)
         for _ in range(TRIES):
             moved = _shifted(values, shift, room)

@@ -124,6 +124,25 @@ def test_a_mode_at_hand_gives_laplaces_width():
     assert hot.settings["start_widths"] == pytest.approx({"mean": 2 * width})
 
 
+def wall(q):
+    return -jnp.where(q["s"] > 0.3, jnp.inf, 0.0)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        eg.Density(lambda q: jnp.sum(q["w"] ** 2) - wall(q), init=START),
+        eg.Posterior(wall, lambda q, rows: -((rows - q["s"]) ** 2), np.arange(9.0), init=START),
+    ],
+)
+def test_a_start_where_the_potential_is_not_finite_is_taken_closer(starts, target):
+    """Nobody gave these starts: they must not be a reason to refuse a run that could start at the position."""
+    positions, _ = starts(target, chains=6)
+    x = flattened(positions)[:, 3]
+    assert x.max() <= 0.3
+    assert len(np.unique(x)) == 6
+
+
 def test_same_takes_a_position():
     for wrong in (None, lambda key: START, eg.same(START)):
         with pytest.raises(InputError, match=r"eg\.same takes a position"):

@@ -65,7 +65,7 @@ def against(
     measured = float(values.mean())
     error = settled_error(values) * np.sqrt(widening(len(values), correlation))
     z = (measured - asked) / error if error > 0 else 0.0
-    off, noise = abs(measured / asked - 1), ERRORS * error / asked
+    off, noise = abs(measured / asked - 1), ERRORS * error / asked if np.isfinite(error) else np.inf
     allowed = max(OFF, noise)
     passed = bool(off <= allowed)
     start = f"{subject} temperature {measured:.4g} where {asked:.4g} was asked for: {off:.1%} or {abs(z):.1f} standard "

@@ -19,6 +19,9 @@ from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept, Store
 from ergodica.integrators import Kernel
 
+ALLOWED = 0.05  # of the temperature: a diagnosis calls no less than that wrong
+ENOUGH = 200  # draws of a chain: of fewer standard errors say little, and a start far out is most of the run
+
 
 class Chains(Protocol):
     """What the loop asks of the chains."""
@@ -166,3 +169,18 @@ def warn_of_refusals(stats: dict[str, np.ndarray]) -> None:
     if stuck.size:
         chains = f"chain{'s' if stuck.size > 1 else ''} {', '.join(map(str, stuck[:10]))}"
         warnings.warn(f"{chains}: none of the steps kept was accepted, so nothing was sampled; {ADVICE}", stacklevel=3)
+
+
+def warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+    """A run whose momenta are too hot or too cold has sampled another law: say so, as a diagnosis would."""
+    good = ~stats["diverging"].any(axis=1)
+    met = stats["kinetic_temperature"][good]
+    if met.size == 0 or met.shape[1] < ENOUGH or not np.isfinite(met).all():
+        return
+    if abs(met.mean() / settings["temperature"] - 1) <= ALLOWED:
+        return
+    from ergodica.diagnostics import temperatures
+
+    check = temperatures.kinetic(stats, settings, good, float(settings.get("chain_correlation") or 0.0))
+    if check is not None and not check.passed:
+        warnings.warn(f"this is not the law asked for: {check.explanation}", stacklevel=3)

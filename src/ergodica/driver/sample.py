@@ -16,7 +16,7 @@ from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.finite import NothingSampled
 from ergodica.driver.interrupts import noted_interrupts
 from ergodica.driver.lock import Lock
-from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals
+from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals, warn_of_temperature
 from ergodica.driver.request import Request
 from ergodica.driver.room import available_memory
 from ergodica.driver.run import Run, load
@@ -135,6 +135,7 @@ def _result(request: Request, run: Composed) -> Run:
     }
     if request.share_batches and request.chains > 1:
         settings["chain_correlation"] = chain_correlation(posterior)
+    warn_of_temperature(stats, settings)
     moments = run.engine.moments()
     if run.checkpoint is not None:
         sizes = run.engine.sizes.digest(request.total)

@@ -12,7 +12,7 @@ from ergodica.driver import checkpoint, pace
 from ergodica.driver.engine import Engine
 from tests.unit.driver.runs import run
 
-LONG = {"steps": 600}
+LONG = {"steps": 600, "thin": 4}
 
 
 def kill() -> None:

@@ -44,7 +44,7 @@ def test_independent_rows_come_with_replacement_and_equally_often():
 
 
 def test_shared_batches_are_those_of_chain_0_and_correlate_chains():
-    own, shared = run(steps=300), run(steps=300, share_batches=True)
+    own, shared = run(steps=190), run(steps=190, share_batches=True)
     np.testing.assert_allclose(shared.posterior["mean"][0], own.posterior["mean"][0], rtol=1e-9, atol=1e-12)
     assert not np.allclose(shared.posterior["mean"][1], own.posterior["mean"][1])
     assert shared.settings["chain_correlation"] > 0.3

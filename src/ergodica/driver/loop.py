@@ -173,7 +173,7 @@ def warn_of_refusals(stats: dict[str, np.ndarray]) -> None:
 
 def warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
     """A run whose momenta are too hot or too cold has sampled another law: say so, as a diagnosis would."""
-    good = ~stats["diverging"].any(axis=1)
+    good = np.asarray(~stats["diverging"].any(axis=1))
     met = stats["kinetic_temperature"][good]
     if met.size == 0 or met.shape[1] < ENOUGH or not np.isfinite(met).all():
         return

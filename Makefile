@@ -10,7 +10,7 @@ THREADS ?= 1
 .DEFAULT_GOAL := help
 # Two pips in one .venv would race under make -j.
 .NOTPARALLEL:
-.PHONY: help install test test-all lint bench calibrate errata run clean
+.PHONY: help install test test-all lint bench attacks calibrate errata run clean
 
 help:
 	@echo "make run      redo the paper, claim by claim, in five minutes: report/index.html"
@@ -49,10 +49,13 @@ lint: $(VENV)/.dev
 
 bench: export JAX_PLATFORMS := cpu
 bench: $(VENV)/.bench
-	@set -e; for script in $(filter-out benchmarks/calibrate.py benchmarks/logistic.py,$(wildcard benchmarks/[!_]*.py)); do \
+	@set -e; for script in $(filter-out benchmarks/attacks.py benchmarks/calibrate.py benchmarks/logistic.py,$(wildcard benchmarks/[!_]*.py)); do \
 	    test -e "$$script" || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }; \
 	    echo "== $$script"; $(BIN)/python "$$script"; \
 	done
+
+attacks: $(VENV)/.dev
+	$(BIN)/python benchmarks/attacks.py $(ARGS)
 
 calibrate: export JAX_PLATFORMS := cpu
 calibrate: $(VENV)/.dev

@@ -1,5 +1,6 @@
 """A run's file: written under a temporary name and renamed, read back whole or memory-mapped."""
 
+import errno
 import math
 import os
 import tempfile
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 AT_A_TIME = 2**26  # bytes copied at a time from blocks
 MAPPED = 2**28  # a variable of more bytes than this is memory-mapped when a file is loaded
+BESIDES = 2**20  # bytes of a file beside its draws: settings, names, HDF5's tables
 Draws = np.ndarray | BlockFile
 
 
@@ -41,6 +43,7 @@ class Loaded(NamedTuple):
 def save(tree: "xr.DataTree", path: Path | str, overwrite: bool = False) -> None:
     """Write the tree to `path`, which must not exist unless `overwrite`."""
     with _new_file(path, overwrite) as temporary:
+        _check_room(temporary, sum(group.to_dataset(inherit=False).nbytes for group in tree.subtree))
         _write(tree, temporary)
         _seal(temporary)
 
@@ -61,6 +64,7 @@ def save_blocks(
     import h5netcdf
 
     with _new_file(path, overwrite) as temporary:
+        _check_room(temporary, sum(_bytes(value) for value in (*posterior.values(), *stats.values())))
         _write(datatree(None, {}, settings, moments, halved), temporary)
         with h5netcdf.File(temporary, "a") as file:
             for group, variables in (("posterior", posterior), ("sample_stats", stats)):
@@ -111,6 +115,21 @@ def check_free(path: Path | str, overwrite: bool = False) -> None:
         raise InputError(f"there is no folder {str(path.parent)!r} for {path.name}: make it first")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"the folder {str(path.parent)!r} is read-only: {path.name} cannot be written there")
+
+
+def _check_room(path: Path, size: int) -> None:
+    """OSError where the disk has no room: HDF5, which meets a full disk while it closes a file, crashes the process."""
+    with open(path, "wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size + size // 50 + BESIDES)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+                raise  # any other: a file system that cannot reserve
+    path.unlink()
+
+
+def _bytes(value: Draws) -> int:
+    return value.nbytes if isinstance(value, np.ndarray) else value.path.stat().st_size
 
 
 def _write(tree: "xr.DataTree", path: Path) -> None:

@@ -369,3 +369,16 @@ def test_constants_within_a_users_own_jit_are_looked_at():
 
     assert digest(2.0) == digest(2.0)
     assert digest(2.0) != digest(3.0)
+
+
+def test_the_file_is_not_begun_on_a_disk_without_room_for_it(whole, out, monkeypatch):
+    def full(handle, start, length):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:  # HDF5 would crash the process while it closes the file
+        patch.setattr(os, "posix_fallocate", full)
+        patch.setattr(files, "_write_blocks", None)
+        with pytest.raises(eg.InputError, match=r"run\.nc: No space left on device; .* resume=True") as raised:
+            run(out=out)
+    one_line(raised)
+    assert_same_bytes(run(out=out, resume=True), whole)

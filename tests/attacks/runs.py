@@ -1,0 +1,62 @@
+"""The runs that are attacked, each with what it must leave: one of `sample`, one of `lda fit`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ergodica.driver import checkpoint, pace
+from ergodica.errors import InputError
+
+
+class Subject(NamedTuple):
+    """`start(out, resume)` makes the run, `check(out, reference)` raises unless it is bit for bit the reference;
+    `unfinished` is where its files are until it ends."""
+
+    name: str
+    file: str
+    start: Callable[..., Any]
+    check: Callable[[Path, Path], None]
+
+
+def start_sample(out: Path, resume: bool = True, steps: int = 600) -> Any:
+    from tests.unit.driver.runs import run
+
+    checkpoint.EVERY, pace.SECONDS = 0.0, 2e-3  # a checkpoint at every chance, and many chances
+    return run(steps=steps, out=out, resume=resume)
+
+
+def check_sample(out: Path, reference: Path) -> None:
+    from ergodica.driver import load
+    from tests.unit.driver.runs import assert_same_bytes
+
+    found, expected = load(out), load(reference)
+    assert found.posterior["mean"].shape == expected.posterior["mean"].shape
+    assert_same_bytes(found, expected)
+
+
+def start_lda(out: Path, resume: bool = True) -> Any:
+    from tests.unit.lda.small import DOCUMENTS, look_often, model
+
+    look_often()
+    return model().fit(DOCUMENTS, out=out, resume=resume)
+
+
+def check_lda(out: Path, reference: Path) -> None:
+    from tests.unit.lda.small import assert_same_bytes
+
+    assert_same_bytes(out, reference)
+
+
+SUBJECTS = (
+    Subject("sample", "run.nc", start_sample, check_sample),
+    Subject("lda fit", "run", start_lda, check_lda),
+)
+
+
+def finish(subject: Subject, out: Path, reference: Path) -> None:
+    """Resume to the end, and compare; a refusal here is a failure, in full."""
+    try:
+        subject.start(out)
+    except InputError as error:
+        raise AssertionError(f"resuming was refused: {error}") from error
+    subject.check(out, reference)

@@ -22,16 +22,12 @@ class ReportFolder:
 
     def __init__(self, path: Path):
         self.path = path
-        self._lock = Lock(path)
+        self._lock = Lock.within(path, self._make)
         self._marked: dict[str, Any] = {}
 
     def __enter__(self) -> "ReportFolder":
-        self._check_own()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise could_not("make", self.path, error) from error
-        self._lock.take()
+        self._check_own()  # a foreign folder is refused before there is a lock in it
+        self._lock.__enter__()
         try:
             self._marked = self._read_marker()
         except InputError:
@@ -40,10 +36,16 @@ class ReportFolder:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        (self.path / lock.FILE).unlink(missing_ok=True)
+        self._lock.unlink()
         if not any(self.path.iterdir()):  # nothing came of it
             self.path.rmdir()
-        self._lock.__exit__(*error)
+        self._lock.close()
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise could_not("make", self.path, error) from error
 
     def finished(self, identity: dict[str, Any], own: Mapping[str, dict[str, Any]]) -> set[str]:
         """Items that are done of a run of the same identity that was stopped; `own`: the identity of each item."""

@@ -49,7 +49,7 @@ lint: $(VENV)/.dev
 
 bench: export JAX_PLATFORMS := cpu
 bench: $(VENV)/.bench
-	@set -e; for script in $(filter-out benchmarks/attacks.py benchmarks/calibrate.py benchmarks/logistic.py,$(wildcard benchmarks/[!_]*.py)); do \
+	@set -e; for script in $(filter-out benchmarks/attacks.py benchmarks/calibrate.py benchmarks/gaussian_twin.py benchmarks/logistic.py,$(wildcard benchmarks/[!_]*.py)); do \
 	    test -e "$$script" || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }; \
 	    echo "== $$script"; $(BIN)/python "$$script"; \
 	done

@@ -126,9 +126,7 @@ def test_batches_that_run_out_or_do_not_fit_are_named():
 
 
 def test_non_finite_chain_is_named_with_step_and_advice():
-    with pytest.raises(
-        eg.InputError, match=r"no chain is finite for more than \d+ steps, .* size 1000: .* a tenth"
-    ):
+    with pytest.raises(eg.InputError, match=r"no chain is finite for more than \d+ steps, .* size 1000: .* a tenth"):
         eg.sample(eg.gallery.two_peaks(), eg.sgld(), steps=200, step_size=1000.0)
     with pytest.raises(eg.NonFiniteError, match="use offset > "):
         eg.sample(eg.gallery.two_peaks(), eg.gsgrhmc(offset=0.5), steps=5000, step_size=0.05)

@@ -120,7 +120,6 @@ def disk_full(place: Place, trials: int, seed: int) -> Iterator[Outcome]:
 
         def cramped(out: Path = out, limit: int = limit) -> None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            jax.config.update("jax_enable_compilation_cache", False)  # which could not be written either
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
             place.subject.start(out, resume=False)
 

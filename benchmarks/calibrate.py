@@ -1,10 +1,11 @@
 """Does `eg.audit` cry wolf as rarely as it says, and see what it says it sees?
 
-    python benchmarks/calibrate.py [--nulls 2000] [--seeds 20] [--power] [--power-seeds 100] [--only WORD]
-                                   [--jobs 2] [--json FILE]
+    python benchmarks/calibrate.py [--nulls 2000] [--seeds 20] [--rough 10] [--power] [--power-seeds 100]
+                                   [--only WORD] [--jobs 2] [--json FILE]
 
 Size: p-values of so many cheap audits of an exact sampler are uniform (Kolmogorov and Smirnov's test, level 1e-3), for
-the whole audit and for every check; every builder of tests/builders.py passes on so many seeds. Power (`--power`): a
+the whole audit and for every check; every builder of tests/builders.py passes on so many seeds; right samplers whose
+bias falls as the root of the step size (`--rough` seeds) are never rejected. Power (`--power`): a
 temperature, a variance, one coordinate's drift off by 5 % in ten dimensions is rejected in at least 95 of 100 seeds;
 `eg.certify_sde` names at least 95 % of the random defects of tests/laws/defects.py. Exit code 1 if one of these fails.
 About half an hour on two cores, and as long again with `--power`. Progress goes to stderr.
@@ -75,6 +76,35 @@ def kolmogorov(p: np.ndarray) -> float:
     distance = max(np.max(steps[1:] - x), np.max(x - steps[:-1]))
     t = (math.sqrt(n) + 0.12 + 0.11 / math.sqrt(n)) * distance
     return float(np.clip(2 * sum((-1) ** (k - 1) * math.exp(-2 * (k * t) ** 2) for k in range(1, 101)), 0, 1))
+
+
+def root_noise(key, x, h):
+    """Langevin with noise too large by a factor 1 + sqrt(h)."""
+    return x - h * x + jnp.sqrt(2 * h * (1 + jnp.sqrt(h))) * jax.random.normal(key, x.shape, x.dtype)
+
+
+def projected(key, x, h):
+    """Langevin on exp(-x), moved back to the wall."""
+    return jnp.maximum(x - h + jnp.sqrt(2 * h) * jax.random.normal(key, x.shape, x.dtype), 1e-12)
+
+
+def exponential() -> eg.Density:
+    return eg.Density(jnp.sum, init=np.ones(1), domain=eg.positive)
+
+
+ROUGH: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
+    "noise 1 + sqrt(h), d = 3": (root_noise, lambda: eg.gallery.gaussian(3)),
+    "projected at a wall, exp(-x)": (projected, exponential),
+}
+
+
+def rough_audits(job: tuple[str, int]) -> tuple[str, list[tuple[bool, float]]]:
+    """Of audits at full effort of a right sampler with a bias of order 1/2: rejected, p-value."""
+    name, seeds = job
+    step, target = ROUGH[name]
+    law = target()
+    found = [eg.audit(step, law, seed=seed, progress=False) for seed in range(seeds)]
+    return name, [(a.verdict == "NOT PASSED", a.p_value) for a in found]
 
 
 def builder_audits(job: tuple[str, int, int]) -> tuple[str, list[tuple[bool, float, float]]]:
@@ -193,12 +223,23 @@ def report_nulls(pool: Any, count: int) -> dict[str, Any]:
         jobs = [(first, last, has_state) for first, last in chunks(count // 2, 50)]
         kind = "with a state" if has_state else "position only"
         rows = [row for part in followed(pool.imap(null_audits, jobs), jobs, f"nulls, {kind}") for row in part]
-        for name in rows[0]:
-            p = np.array([row[name] for row in rows])
-            figures[f"{kind}: {name}"] = {"audits": len(p), "uniform": kolmogorov(p), "smallest": float(p.min())}
-    print(f"{'p-values of null audits':<34}{'audits':>8}{'uniform (KS p)':>16}{'smallest':>12}")
-    for name, row in figures.items():
-        print(f"{name:<34}{row['audits']:>8}{row['uniform']:>16.3g}{row['smallest']:>12.3g}", flush=True)
+        print(f"{'p-values of null audits':<34}{'audits':>8}{'uniform (KS p)':>16}{'smallest':>12}")
+        for check in rows[0]:
+            p = np.array([row[check] for row in rows])
+            name, row = f"{kind}: {check}", {"audits": len(p), "uniform": kolmogorov(p), "smallest": float(p.min())}
+            figures[name] = row
+            print(f"{name:<34}{row['audits']:>8}{row['uniform']:>16.3g}{row['smallest']:>12.3g}", flush=True)
+    return figures
+
+
+def report_rough(pool: Any, seeds: int) -> dict[str, Any]:
+    jobs = [(name, seeds) for name in ROUGH]
+    print(f"\n{'right, with a bias of order 1/2':<44}{'rejected':>10}{'smallest p':>12}")
+    figures = {}
+    for name, rows in followed(pool.imap(rough_audits, jobs), jobs, "rough"):
+        rejected, smallest = sum(row[0] for row in rows), min(row[1] for row in rows)
+        figures[name] = {"rejected": rejected, "seeds": seeds, "smallest": smallest}
+        print(f"{name:<44}{rejected:>5} of {seeds:<2}{smallest:>12.3g}", flush=True)
     return figures
 
 
@@ -235,6 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nulls", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--rough", type=int, default=10)
     parser.add_argument("--power", action="store_true")
     parser.add_argument("--power-seeds", type=int, default=100)
     parser.add_argument("--only", default="", metavar="WORD", help="builders, or lines of --power, whose name has it")
@@ -244,12 +286,16 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         nulls = report_nulls(pool, options.nulls) if options.nulls else {}
         builders = report_builders(pool, options.seeds, options.only) if options.seeds else {}
+        rough = report_rough(pool, options.rough) if options.rough else {}
         power = report_power(pool, options.power_seeds, options.only) if options.power else {}
     failures = [name for name, row in nulls.items() if row["uniform"] < LEVEL]
     failures += [name for name, row in builders.items() if row["passed"] < row["seeds"]]
+    failures += [name for name, row in rough.items() if row["rejected"]]
     failures += [name for name, row in power.items() if row["seen"] < POWER * row["seeds"]]
     if options.json:
-        options.json.write_text(json.dumps({"nulls": nulls, "builders": builders, "power": power}, indent=1))
+        options.json.write_text(
+            json.dumps({"nulls": nulls, "builders": builders, "rough": rough, "power": power}, indent=1)
+        )
     print(f"\n{'FAILED: ' + '; '.join(failures) if failures else 'all as stated'}")
     sys.exit(bool(failures))
 

@@ -114,7 +114,7 @@ def parts_of(request: Request, is_resumed: bool) -> Parts:
         pace = Pace(length, request.total)
     else:
         engine = _compiled(request, kernel, starts, states, common, length, is_paired, is_resumed)
-        pace = Pace(engine.length, request.total, engine.references.refresh)
+        pace = Pace(engine.length, request.total, engine.references.refresh, engine.program())
         kind = None if engine.batches is None else engine.batches.kind
     started = datetime.now(UTC).isoformat(timespec="seconds")
     settings = request.described(kernel) | starts.words() | {

@@ -34,7 +34,7 @@ class Frozen(NamedTuple):
         return f"chain {self.chain} {met} at step {self.step} with step size {self.step_size:g}"
 
     def advice(self) -> str:
-        return ADVICE if self.potential is None else f"{WALL}; otherwise {ADVICE}"
+        return ADVICE if self.potential is None else f"{ADVICE}; {WALL}"
 
 
 def newly_frozen(

@@ -36,6 +36,12 @@ def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purp
 
 
 @sound_filter_jit
+def start_keys(seed: Array, chain: Any) -> Array:
+    """The keys of a chain's start for INIT and START, (2,). `seed`: its words."""
+    return jnp.stack([step_keys(seed, chain, jnp.zeros((1,), jnp.int32), p)[0] for p in (Purpose.INIT, Purpose.START)])
+
+
+@sound_filter_jit
 def chunk_keys(seed: Array, chain: Any, steps: Any) -> Array:
     """The keys of a chunk's steps for STEP, BATCH and SECOND_BATCH, (step, 3); of chains (g,), (g, step, 3).
     `seed`: its words.

@@ -15,11 +15,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.keys import Purpose, step_keys
+from ergodica.driver.keys import Purpose, seed_words, start_keys
 from ergodica.driver.motion import Motion
 from ergodica.driver.request import Request
 from ergodica.driver.same import Same
@@ -102,7 +101,8 @@ class Starts:
         return self.position
 
     def _key(self, chain: int, purpose: Purpose) -> Any:
-        return step_keys(self.request.seed, chain, jnp.zeros((1,), jnp.int32), purpose)[0]
+        keys = start_keys(seed_words(self.request.seed), np.asarray(chain, np.int32))
+        return keys[0 if purpose is Purpose.INIT else 1]
 
     def _state(self, chain: int, position: PyTree) -> State:
         return self.kernel.init(position, self._key(chain, Purpose.INIT), self.request.temperature)

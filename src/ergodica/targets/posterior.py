@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import equinox as eqx
 import jax
@@ -9,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ergodica.compiling import quick_filter_jit, traceable
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
 from ergodica.targets.position import check_position
 from ergodica.targets.rows import as_data, row_count, take_rows
 from ergodica.targets.source import Source
-from ergodica.targets.values import check_evaluation, evaluate_once, position_dtype, real_array, real_scalar
+from ergodica.targets.values import check_evaluation, position_dtype, real_array, real_scalar
 from ergodica.targets.whole import evaluate_all
 from ergodica.tree import is_staged, is_traced
 
@@ -139,24 +141,35 @@ class Posterior(Target):
     def check(self, position: PyTree) -> None:
         # Of a large data set an even spread of rows is looked at: it costs no pass over the data.
         check_position(position, self.init, self.domain)
-        prior = self._log_prior(position)
-        if not is_traced(prior) and not np.isfinite(prior):
-            raise InputError(f"log_prior is {prior} at this position: start where the prior density is not zero")
         if self.data is None:
+            _check_prior(self._log_prior(position))
             return
         index = np.unique(np.linspace(0, self.size - 1, min(self.size, CHECKED_ROWS)).astype(int))
         batch = self.rows(index) if self.source is None else self.source.glance(index)
         index = index[: row_count(batch, "data")]
         # A second size, by shapes alone: a wrong shape can agree with one batch size by accident.
-        jax.eval_shape(self._terms, position, jax.tree.map(lambda leaf: leaf[: max(1, index.size - 1)], batch))
-        terms = self._terms(position, batch)
+        self._check_shapes(position, jax.tree.map(lambda leaf: leaf[: max(1, index.size - 1)], batch))
+        prior, terms, evaluation = _look_at(self.without_data(), position, batch)
+        _check_prior(prior)
         if not is_traced(terms) and not np.isfinite(terms).all():
             bad = int(np.argmin(np.isfinite(terms)))
             raise InputError(
                 f"log_likelihood is {terms[bad]} for data row {index[bad]} at this position, expected a finite "
                 "number: the row may be impossible under the model there, or the function overflows"
             )
-        check_evaluation(*evaluate_once(self.without_data(), position, batch))
+        check_evaluation(*evaluation)
+
+    def _check_shapes(self, position: PyTree, batch: PyTree) -> None:
+        """That the terms of this batch have the shape they must have; once for a function and shapes."""
+        leaves, structure = jax.tree.flatten((position, batch))
+        kind = (structure, *((leaf.shape, str(leaf.dtype)) for leaf in map(jnp.asarray, leaves)))
+        try:
+            known = _fitting.setdefault(self.log_likelihood, set())
+        except TypeError:  # a module that has no hash
+            known = set()
+        if kind not in known:
+            jax.eval_shape(self._terms, position, batch)
+            known.add(kind)
 
     def without_data(self) -> "Posterior":
         return self if self.data is None else eqx.tree_at(lambda target: target.data, self, None)
@@ -196,3 +209,27 @@ class Posterior(Target):
             f"log_likelihood returned shape {terms.shape} for a batch of {n} rows, expected ({n},), one number per "
             f"row; {advice}"
         )
+
+
+_fitting: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()
+"""Likelihoods, and the shapes of positions and batches at which theirs were looked at."""
+
+
+def _check_prior(prior: Array) -> None:
+    if not is_traced(prior) and not np.isfinite(prior):
+        raise InputError(f"log_prior is {prior} at this position: start where the prior density is not zero")
+
+
+def _look_at(target: Posterior, position: PyTree, batch: PyTree) -> tuple[Array, Array, tuple[Array, PyTree]]:
+    """Prior, terms and evaluation, compiled together: operation by operation it takes half a second and more."""
+    if is_traced((target, position, batch)) or is_staged():
+        return _looked_at(target, position, batch)
+    with traceable("the target's function"):
+        return _compiled_look(target, position, batch)
+
+
+def _looked_at(target: Posterior, position: PyTree, batch: PyTree) -> tuple[Array, Array, tuple[Array, PyTree]]:
+    return target._log_prior(position), target._terms(position, batch), target.evaluate(position, batch)
+
+
+_compiled_look = quick_filter_jit(_looked_at)

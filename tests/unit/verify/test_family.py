@@ -43,6 +43,7 @@ def rows_with(found, error=0.01, failed=("temperature",), rejected=True, seen=la
         (lambda law: law.temperature * law.dim**0.5, "temperature changes with the dimension, as d to the power 0.50"),
         (lambda law: law.temperature / 2, "times the temperature asked for, on every law, that is T/2"),
         (lambda law: 1.05 * law.temperature, "samples at 1.05"),
+        (lambda law: 10.0 * law.temperature, "samples at 10.00 (9.93-10.07) times the temperature asked for, on every"),
         (lambda law: law.temperature**2, "samples at the square of the temperature asked for"),
         (lambda law: law.temperature**0.5, "samples at the square root of the temperature asked for"),
         (lambda law: law.temperature**0.7, "temperature follows the one asked for to the power 0.70"),

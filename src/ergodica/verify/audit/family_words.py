@@ -212,7 +212,7 @@ def _other(rows: Sequence[Row]) -> list[str]:
     names = dict.fromkeys(name for row in rows if row.audit.temperature is not None for name in row.failed)
     for name in names:
         with_it = [row for row in rows if name in row.failed and not (name in FOLLOWS and "temperature" in row.failed)]
-        if name == "temperature" or not with_it:
+        if name in ("temperature", "decides") or not with_it:  # what is rejected needs no more effort
             continue
         said.append(_where(with_it[0].audit[name].explanation, [row.law.name for row in with_it], len(rows)))
     return said

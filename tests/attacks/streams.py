@@ -59,5 +59,13 @@ def _endless(path: Path) -> None:
 
     target = eg.Posterior(log_prior, log_likelihood, eg.data.npy(path), init=np.zeros(COLUMNS, np.float32))
     eg.sample(
-        target, eg.sghmc(), steps=2 * 10**9, step_size=1e-4, batch_size=400, chains=2, keep="moments", progress=False
+        target,
+        eg.sghmc(),
+        steps=10**8,
+        thin=1000,
+        step_size=1e-4,
+        batch_size=400,
+        chains=2,
+        keep="moments",
+        progress=False,
     )

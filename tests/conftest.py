@@ -19,6 +19,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 if COMPILED := os.environ.get("ERGODICA_COMPILED"):
     jax.config.update("jax_compilation_cache_dir", f"{COMPILED}/{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+# what processes that tests start keep of their own accord (ergodica.kept_programs) goes there too, never into a home
+os.environ.setdefault("ERGODICA_CACHE", f"{COMPILED}/processes" if COMPILED else "off")
 
 # derandomize: the same examples on every machine, every time. No deadline: the first example of a shape compiles.
 settings.register_profile("ergodica", derandomize=True, deadline=None, max_examples=25)

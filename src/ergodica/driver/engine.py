@@ -32,6 +32,12 @@ def _as_here() -> Callable[[], None]:
     return enter
 
 
+def _device_of(batches: Batches | None) -> Any:
+    """Where rows were put that JAX may not move elsewhere; None where there are none."""
+    held = [leaf for leaf in jax.tree.leaves(batches) if isinstance(leaf, jax.Array) and leaf.committed]
+    return next(iter(held[0].devices())) if held else None
+
+
 class Engine:
     """The chains of a run and how they go on; between two calls of `advance` it can be saved."""
 
@@ -59,9 +65,12 @@ class Engine:
         self.feed, self.references = feed, references
         position = states[0].phase.position
         is_moments, alive = keep == "moments", jnp.ones((), bool)
+        self._device = _device_of(batches)
         self.chains = [
-            Chain(state, alive, None, no_moments(position), reference) if is_moments
-            else Chain(state, alive, state.phase.position, None, reference)
+            self._placed(
+                Chain(state, alive, None, no_moments(position), reference) if is_moments
+                else Chain(state, alive, state.phase.position, None, reference)
+            )
             for state, reference in zip(states, own, strict=True)
         ]  # fmt: skip
         self.totals = [no_moments_yet(position) for _ in states] if is_moments else None
@@ -82,6 +91,10 @@ class Engine:
             return hash((structure, kinds, self.keep, self.length, len(self.chains), self.groups is None))
         except TypeError:  # something that a person's own module holds
             return None
+
+    def _placed(self, chain: Chain) -> Chain:
+        """Where a chunk leaves it: a chain that JAX may still move is another program to it, compiled once more."""
+        return chain if self._device is None else jax.device_put(chain, self._device)
 
     def is_alive(self, chain: int) -> bool:
         return bool(self.chains[chain].is_alive)
@@ -167,7 +180,7 @@ class Engine:
             assert chain.moments is not None
             if is_last or int(chain.moments.number) + self.length > MERGED_AFTER:
                 self.totals[i] = merged(self.totals[i], chain.moments)
-                self.chains[i] = chain._replace(moments=no_moments(chain.state.phase.position))
+                self.chains[i] = self._placed(chain._replace(moments=no_moments(chain.state.phase.position)))
 
     def _renew_references(self) -> None:
         for i, chain in enumerate(self.chains):
@@ -187,7 +200,7 @@ class Engine:
 
     def restore(self, saved: PyTree, cursor: Any) -> None:
         chains, self.totals, shared = saved
-        self.chains = jax.tree.map(jnp.asarray, chains)
+        self.chains = [self._placed(jax.tree.map(jnp.asarray, chain)) for chain in chains]
         if shared is not None:
             self.references.shared = jax.tree.map(jnp.asarray, shared)
             self.kernel = with_reference(self.kernel, self.references.shared)

@@ -18,6 +18,7 @@ from ergodica.driver.progress import progress_bar
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept, Store
 from ergodica.integrators import Kernel
+from ergodica.kept_programs import keeping_programs
 
 ALLOWED = 0.05  # of the temperature: a diagnosis calls no less than that wrong
 ENOUGH = 200  # draws of a chain: of fewer standard errors say little, and a start far out is most of the run
@@ -66,13 +67,15 @@ def follow(
     progress: bool,
 ) -> None:
     """Every chain to its last step; what is kept goes to the store as it comes."""
-    total = course.total
+    total, is_first = course.total, True
     with progress_bar(total, progress, course.step) as tell:
         count = pace.count(course.step) if course.step < total else 0
         while course.step < total:
             first, begin = course.step, now()
             following = pace.count(first + count) if first + count < total else 0
-            visits = chains.advance(first, count, following)
+            with keeping_programs() if is_first else nullcontext():
+                visits = chains.advance(first, count, following)
+            is_first = False
             taken = now() - begin
             pace.made(count, taken)
             _note(chains, course, visits, first, count)

@@ -23,6 +23,7 @@ from ergodica.driver.run import Run, load
 from ergodica.driver.same import Same
 from ergodica.driver.store import SHARE
 from ergodica.errors import InputError
+from ergodica.kept_programs import keeping_programs
 from ergodica.output.whole import check_name
 from ergodica.recipe import Recipe
 
@@ -97,7 +98,9 @@ def carry_out(request: Request) -> Run:
     with Lock.beside(request.out):
         if request.out is not None and request.resume and request.out.exists():
             return _finished(request)
-        return _made(request, compose(request))
+        with keeping_programs():
+            run = compose(request)
+        return _made(request, run)
 
 
 def _made(request: Request, run: Composed) -> Run:

@@ -1,6 +1,8 @@
 """A run like one before in the same process compiles nothing and goes in one chunk from the start."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 import ergodica as eg
 from ergodica.driver import pace
@@ -30,3 +32,16 @@ def test_the_pace_of_a_program_is_known_from_the_run_before(monkeypatch):
     assert chunks == [600]
     assert compiled == []
     assert_same_bytes(first, again)
+
+
+def test_a_chunk_is_compiled_once(caplog):
+    """Rows that JAX may not move make the chains it returns such as well: those that go in must be too."""
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    target = eg.Posterior(lambda q: -jnp.sum(q**2), lambda q, b: -((b @ q - 1.5) ** 2), rows, init=jnp.zeros(3))
+    jax.config.update("jax_log_compiles", True)  # the context manager holds in one thread alone
+    try:
+        eg.sample(target, eg.sgld(), steps=40, step_size=1e-4, batch_size=5, chains=1, progress=False)
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    made = [record.getMessage() for record in caplog.records if "XLA compilation" in record.getMessage()]
+    assert sum("run_chunk" in words for words in made) == 1, made

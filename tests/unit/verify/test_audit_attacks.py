@@ -37,7 +37,8 @@ def test_a_walk_that_is_too_slow_for_the_budget_is_not_decided_and_not_non_finit
         return jnp.where(jnp.log(jax.random.uniform(key_test, (), x.dtype)) < gain, moved, x)
 
     found = eg.audit(walk, TWO, **QUICK)
-    assert found.verdict == "NOT DECIDED", str(found)
+    assert found.undecided, str(found)
+    assert found.verdict == "NOT DECIDED"
     assert found["finite"].passed
     assert "had the chains forgotten their start" in found["decides"].explanation
     assert not any("non-finite" in note for note in found.notes)

@@ -53,10 +53,9 @@ class FamilyAudit(Report):
         return self.notes
 
     @property
-    def verdict(self) -> str:
-        if self.passed or any(row.is_rejected for row in self.rows):
-            return super().verdict
-        return "NOT DECIDED"
+    def undecided(self) -> bool:
+        """True when no law rejects it, but one could not."""
+        return not all(check.passed for check in self.checks) and not any(row.is_rejected for row in self.rows)
 
     def __str__(self) -> str:
         marks = ["    ", *(MARKS[row.outcome] for row in self.rows)]

@@ -76,9 +76,9 @@ class Audit(Report):
         return all(check.passed for check in self.checks if check.name == "decides")
 
     @property
-    def verdict(self) -> str:
-        failed = [check.name for check in self.checks if not check.passed]
-        return "NOT DECIDED" if failed == ["decides"] else super().verdict
+    def undecided(self) -> bool:
+        """True when nothing is wrong, but too little was seen to tell."""
+        return [check.name for check in self.checks if not check.passed] == ["decides"]
 
     def __str__(self) -> str:
         if not self.bias:

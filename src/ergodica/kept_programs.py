@@ -1,0 +1,113 @@
+"""Compiled programs kept for the next process, in the user's cache folder, so that its first run starts in a second.
+
+JAX writes and reads the entries; here is where, how much, and when. They are our own compilations alone: JAX's settings
+are changed while one of ours may be made, and then put back. Nothing is kept where the user has a cache of their own
+(`jax_compilation_cache_dir`), or set `ERGODICA_CACHE=off`; `ERGODICA_CACHE=/a/folder` puts it elsewhere. A folder that
+cannot be written, an entry that is damaged, a disk that is full: then it is compiled, as without a cache. JAX packs
+entries with a checksum, so that a damaged one is refused and not run.
+"""
+
+import hashlib
+import os
+import platform
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import jax
+import jaxlib
+from jax.experimental.compilation_cache import compilation_cache
+
+LARGEST = 256 * 2**20  # bytes of all that is kept; beyond, the older half goes
+VARIABLE = "ERGODICA_CACHE"
+DIRECTORY, SWITCH = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
+# a program that took no time to compile is worth keeping as well: a run has some twenty of them
+SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
+
+_lock = threading.Lock()
+_inside = 0  # runs that are compiling, in all threads
+_before: dict[str, object] = {}
+
+
+@contextmanager
+def keeping_programs() -> Iterator[None]:
+    """What is compiled meanwhile is looked up in the cache, and put there."""
+    if not _enter():
+        yield
+        return
+    try:
+        with warnings.catch_warnings():  # a cache that does not work is no concern of whoever samples
+            warnings.filterwarnings("ignore", r"Error (reading|writing) persistent compilation cache entry")
+            yield
+    finally:
+        _leave()
+
+
+def _enter() -> bool:
+    global _inside
+    with _lock:
+        if _inside == 0:
+            folder = _folder()
+            if folder is None or getattr(jax.config, DIRECTORY) or not getattr(jax.config, SWITCH):
+                return False
+            changed = {DIRECTORY: str(folder), **SETTINGS}
+            _before.update({name: getattr(jax.config, name) for name in changed})
+            _set(changed)
+        _inside += 1
+        return True
+
+
+def _leave() -> None:
+    global _inside
+    with _lock:
+        _inside -= 1
+        if _inside == 0:
+            _set(_before)
+
+
+def _set(values: dict[str, object]) -> None:
+    for name, value in values.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()  # JAX looks at the folder's name once; the user may name one later
+
+
+@cache
+def _folder() -> Path | None:
+    """Of this version of the compiler and this kind of processor; None where nothing is kept."""
+    asked = os.environ.get(VARIABLE, "")
+    if asked.lower() in ("off", "0", "no", "none", "false"):
+        return None
+    try:
+        root = Path(asked) if asked else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ergodica"
+        folder = root / f"jaxlib-{jaxlib.__version__}-{_processor()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            return None
+        _prune(root)
+    except (OSError, RuntimeError):  # read-only, a file in the way; no home
+        return None
+    return folder
+
+
+def _processor() -> str:
+    """Compiled code has the instructions of the processor it was made on; a home may be shared by several."""
+    flags = platform.processor()
+    with suppress(OSError), open("/proc/cpuinfo") as file:
+        flags = next((line for line in file if line.startswith(("flags", "Features"))), flags)
+    return hashlib.sha256(f"{platform.machine()} {flags}".encode()).hexdigest()[:12]
+
+
+def _prune(root: Path) -> None:
+    """Down to half of LARGEST where there is more than that, the oldest first."""
+    found = [(path.stat(), path) for path in root.glob("jaxlib-*/*") if path.is_file()]
+    total = sum(entry.st_size for entry, _ in found)
+    if total <= LARGEST:
+        return
+    for entry, path in sorted(found, key=lambda one: one[0].st_mtime):
+        path.unlink(missing_ok=True)
+        total -= entry.st_size
+        if total <= LARGEST // 2:
+            return

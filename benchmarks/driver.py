@@ -1,9 +1,9 @@
-"""What the driver costs: more chains, more rows, data on disk, checkpoints, and the import of the package.
+"""What the driver costs: a call, more chains, more rows, data on disk, checkpoints, and the import of the package.
 
     python benchmarks/driver.py [ITEM...] [--blocks 5] [--gigabytes 4] [--folder DIR] [--json FILE]
 
-Items: chains, rows, disk, checkpoints, import; all of them if none is named. Bayesian logistic regression with 54
-features, batches of 500, float32, SGLD. What is compared is timed in turns, and ratios are medians over blocks. Data on
+Items: calls, chains, rows, disk, checkpoints, import; all of them if none is named. Bayesian logistic regression with
+54 features, batches of 500, float32, SGLD. What is compared is timed in turns, and ratios are medians over blocks. Data on
 disk are written to --folder (a temporary one), sampled from a warm cache in a process of its own, whose peak resident
 memory is looked at, and once more under a limit of 1.5 GB on what it may allocate. Exit code 1 if a bound is missed.
 """
@@ -214,7 +214,44 @@ def imports(options: Any) -> list[Row]:
     return [Row("import ergodica, against import jax", ratio(times, "ergodica", "jax"), 1.3)]
 
 
-ITEMS = {"chains": chains, "rows": rows, "disk": disk, "checkpoints": checkpoints, "import": imports}
+FIRST_CALL = """
+import time
+from benchmarks import driver, logistic
+target = logistic.target(logistic.data(80_000))
+begin = time.perf_counter()
+driver.sampled(target, 4_000, batch_size=400)
+print(time.perf_counter() - begin)
+"""
+
+
+def calls(options: Any) -> list[Row]:
+    """What a call takes beside its steps, twice the time of 4,000 less that of 8,000; and the first of a process."""
+    target = logistic.target(logistic.data(80_000))
+    actions = {
+        str(steps): of_call(lambda steps=steps: sampled(target, steps, batch_size=400)) for steps in (4_000, 8_000)
+    }
+    times = in_turns(actions, 6 * options.blocks)
+    beside = 1e3 * float(np.median(2 * times["4000"] - times["8000"]))
+    return [
+        Row("a call like one before, beside its steps", beside, 8.0, "ms"),
+        Row("the first call of a second process", _first_call(options), 2.0, "seconds"),
+    ]
+
+
+def _first_call(options: Any) -> float:
+    """Of processes that find what one before them has compiled."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        environment = os.environ | {"ERGODICA_CACHE": folder, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+        seconds = [
+            float(subprocess.run(
+                [sys.executable, "-c", FIRST_CALL], env=environment, check=True, capture_output=True, text=True
+            ).stdout)
+            for _ in range(1 + options.blocks)
+        ]  # fmt: skip
+    return float(np.median(seconds[1:]))
+
+
+ITEMS = {"calls": calls, "chains": chains, "rows": rows, "disk": disk, "checkpoints": checkpoints, "import": imports}
 
 
 def main() -> None:

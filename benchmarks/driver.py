@@ -3,9 +3,10 @@
     python benchmarks/driver.py [ITEM...] [--blocks 5] [--gigabytes 4] [--folder DIR] [--json FILE]
 
 Items: calls, chains, rows, disk, checkpoints, import; all of them if none is named. Bayesian logistic regression with
-54 features, batches of 500, float32, SGLD. What is compared is timed in turns, and ratios are medians over blocks. Data on
-disk are written to --folder (a temporary one), sampled from a warm cache in a process of its own, whose peak resident
-memory is looked at, and once more under a limit of 1.5 GB on what it may allocate. Exit code 1 if a bound is missed.
+54 features, batches of 500, float32, SGLD. What is compared is timed in turns, and ratios are medians over blocks.
+Data on disk are written to --folder (a temporary one), sampled from a warm cache in a process of its own, whose peak
+resident memory is looked at, and once more under a limit of 1.5 GB on what it may allocate. Exit code 1 if a bound is
+missed.
 """
 
 import os

@@ -22,6 +22,7 @@ FEW_STEPS = 3  # a relaxation this short needs no larger steps
 MOST_HALVINGS = 24
 SMALLER, STAY, LARGER = 1, 0, -1  # ways to go, in halvings
 MOST_FOLLOWED = 6
+INSISTENCE = 4  # times the share of the budget that one step size may take, where none has relaxed
 AT_LEAST = 8  # steps in which chains run away: in fewer, the step is just too large
 SAME_TIME = 0.8  # ratio of times that count as the same
 
@@ -194,6 +195,14 @@ class Ladder:
             for place in tried:
                 del self.rungs[place]
 
+    def _insist(self) -> None:
+        """Where nothing has relaxed, and so nothing could be decided: the largest of the three step sizes once more,
+        with more patience."""
+        before = self.rungs.pop(self.top)
+        again = self.rung(self.top, INSISTENCE * self.budget)
+        if not again.is_settled:
+            self.rungs[self.top] = before
+
     def climb(self) -> bool:
         """Search and measure; again, lower, where a rare excursion was not finite. False where no step size tried gives
         finite chains that stay, within the budget."""
@@ -201,6 +210,8 @@ class Ladder:
             self._follow()
             if self.escape is not None:
                 return False
+            if not self.is_relaxed:
+                self._insist()
             if self._measure():
                 return True
         return False

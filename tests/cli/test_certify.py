@@ -11,6 +11,7 @@ from ergodica.paper.samplers import SAMPLERS
 OWN = """
 import jax.numpy as jnp
 import ergodica as eg
+from tests.selection import long_unless
 recipe = eg.sghmc()
 silent = eg.sgld(jnp.array([1.0, 0.0]))
 target = eg.gallery.gaussian(3)
@@ -18,7 +19,7 @@ pair = (recipe, target)
 """
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", long_unless(SAMPLERS, "sgld", "sghmc", "sgrhmc"))
 def test_every_name_passes(name):
     result = CliRunner().invoke(commands, ["certify", name, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output

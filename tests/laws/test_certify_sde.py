@@ -7,6 +7,7 @@ import pytest
 
 from ergodica.verify.certificate.handwritten import certify_sde
 from tests.laws.defects import draw, power
+from tests.selection import long_unless
 from tests.wrong import RIGHT, WRONG
 
 REPAIRS = {
@@ -63,7 +64,9 @@ def certify(sde):
 
 
 # One test for each family: its members share H, or D, and so what is compiled.
-@pytest.mark.parametrize("name", sorted(RIGHT))
+@pytest.mark.parametrize(
+    "name", long_unless(sorted(RIGHT), "sghmc", "sgrld", "sgld_dense", "sgrhmc_one_peak", "sgrld_positive")
+)
 def test_wrong_samplers_are_rejected_and_explained(name):
     for sde in WRONG.values():
         if sde.twin != name:

@@ -73,6 +73,7 @@ def test_one_step_where_structures_meet(case):
         assert gap(step, case.law(temperature, True)) < 1e-12
 
 
+@pytest.mark.long  # trees are among the builders of tests/laws
 @pytest.mark.parametrize("case", by_name([case for case in main_cases(as_tree) if "scalar" not in case.name]))
 def test_one_step_of_a_position_with_two_leaves(case):
     position = jax.tree.map(jnp.asarray, as_tree(CENTRE))

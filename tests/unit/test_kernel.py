@@ -39,7 +39,12 @@ def test_float32_stays_float32(name, integrator):
 
 # one of each builder; chains of every pair run under vmap in tests/statistical
 @pytest.mark.parametrize(
-    ("name", "integrator"), {name.split("/")[0]: (name, i) for name, i in PAIRS}.values(), ids=pair_id
+    ("name", "integrator"),
+    [
+        pytest.param(name, i, marks=() if builder in ("sgld", "sghmc", "sgnht", "sgrhmc") else pytest.mark.long)
+        for builder, (name, i) in {name.split("/")[0]: (name, i) for name, i in PAIRS}.items()
+    ],
+    ids=pair_id,
 )
 def test_a_chain_under_vmap_is_the_chain_alone(name, integrator):
     builder = BUILDERS[name]

@@ -12,6 +12,7 @@ import ergodica as eg
 from ergodica.integrators.reflection import reflect
 from ergodica.operators import DenseOperator, ScalarOperator
 from ergodica.tree import Layout
+from tests.selection import long_unless
 
 LAYOUT = Layout.of(jnp.zeros(3))
 MASS = np.array([[1.0, 0.3, 0.1], [0.3, 0.8, -0.2], [0.1, -0.2, 1.5]])
@@ -66,7 +67,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", long_unless(CASES, "sgld", "sghmc", "hmc", "sgrhmc"))
 def test_law_on_the_half_line(name):
     target, recipe, integrator, step_size, mean = CASES[name]
     kernel = eg.Kernel(target, recipe, integrator)

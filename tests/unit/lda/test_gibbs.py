@@ -83,8 +83,15 @@ def mean_counts(phi, document, gamma, replicas=REPLICAS, **how) -> np.ndarray:
     return counts
 
 
-@pytest.mark.parametrize("kernel", ["dense", "sparse"])
-@pytest.mark.parametrize("estimator", ["rao-blackwell", "sampled"])
+@pytest.mark.parametrize(
+    ("kernel", "estimator"),
+    [
+        ("dense", "rao-blackwell"),
+        ("sparse", "sampled"),
+        pytest.param("dense", "sampled", marks=pytest.mark.long),
+        pytest.param("sparse", "rao-blackwell", marks=pytest.mark.long),
+    ],
+)
 def test_a_million_replicas_after_four_sweeps_agree_with_the_chain_enumerated(kernel, estimator):
     exact = after_sweeps(PHI.astype(float), DOCUMENT, GAMMA, 4, 1)
     found = mean_counts(PHI, DOCUMENT, GAMMA, kernel=kernel, estimator=estimator)

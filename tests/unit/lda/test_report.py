@@ -3,8 +3,10 @@
 import base64
 import hashlib
 import itertools
+import json
 import math
 import re
+from contextlib import suppress
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -19,6 +21,7 @@ from ergodica.lda.report.curve import curve_svg
 from ergodica.lda.report.page import NARROW_MAP, WIDE_MAP
 from ergodica.lda.report.text import clipped, duration, percent
 from ergodica.lda.report.topic_map import _across, _spots
+from ergodica.output import seal
 from tests.unit.lda.report_runs import WORDS, write_run
 
 HOSTILE = (
@@ -186,6 +189,7 @@ def test_many_words_make_no_larger_page(tmp_path):
 def test_a_run_without_draws_shares_or_held_out_documents_has_a_page_that_says_so(tmp_path):
     run = write_run(tmp_path, topics=1, draws=0, documents=0, lengths=0, held_out=None)
     (run / "history.csv").write_text("documents,seconds,single,averaged\n")
+    reseal(run)
     said = Page(write_report(run)).said()
     for part in ("Too few draws", "no perplexity", "no shares are known", "not measured while", "The run kept none"):
         assert part in said
@@ -206,8 +210,17 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, name, damage):
     assert "\n" not in str(caught.value)
 
 
+def reseal(run):
+    """As if the files had been written as they are now: checksums are right, and what the files hold is looked at."""
+    path = run / "run.json"
+    with suppress(ValueError):  # no JSON any more: that is seen first
+        record = {name: value for name, value in json.loads(path.read_text()).items() if name != seal.SEAL}
+        record["files"] = {name: seal.of_file(run / name) for name in record["files"]}
+        path.write_text(json.dumps(seal.sealed(record)))
+
+
 WRONG = {
-    "run.json": [("{", "["), ('"format": 1', '"format": 2'), ('"topics": 8', '"topics": true'), ("3512.7", '"much"'),
+    "run.json": [("{", "["), ('"format": 2', '"format": 3'), ('"topics": 8', '"topics": true'), ("3512.7", '"much"'),
                  ('"single": 2062.5', '"single": []')],
     "samples.json": [("[{", "[3, {"), ('"shares": [', '"shares": [0.1, '), ('"shares": [', '"shares": [-'),
                      ('"words": [', '"words": [3, '), ('"words"', '"text"')],
@@ -222,6 +235,7 @@ def test_what_cannot_be_is_refused(tmp_path, name, change):
     text = (run / name).read_text()
     assert change[0] in text
     (run / name).write_text(text.replace(*change, 1))
+    reseal(run)
     with pytest.raises(InputError, match=re.escape(name)):
         write_report(run)
 
@@ -311,6 +325,7 @@ def test_the_curve_of_a_wide_range_is_logarithmic_and_a_long_one_thinned(tmp_pat
     run = write_run(tmp_path)
     rows = [f"{d},1,{1000 + 1e8 / d},nan" for d in range(1000, 100_000, 10)]
     (run / "history.csv").write_text("documents,seconds,single,averaged\n" + "\n".join(rows))
+    reseal(run)
     svg = curve_svg(gather(read(run)), (800, 300), "wide")
     assert ">50,000<" in svg
     assert 'class="averaged"' not in svg

@@ -156,6 +156,7 @@ def test_who_is_slowest_is_taken_from_a_round_that_does_not_count():
     assert lda_runtime._ratio(made).value == 1
 
 
+@pytest.mark.long
 def test_the_expanded_mean_is_dirichlet_in_the_library(monkeypatch):
     assert claims.expanded_mean(seed=0).verdict == "reproduced"
     gradient = ExpandedMean.gradient
@@ -208,6 +209,7 @@ def test_runs_take_each_document_once_before_any_twice():
     assert not np.array_equal(order, pool.order(500, seed=2))
 
 
+@pytest.mark.long
 def test_same_seed_same_perplexities():
     pool = pool_of(Ask(), 200)
     first, second = (run(pool, Setup("sghmc", "paper"), TINY, seed=4) for _ in range(2))

@@ -15,6 +15,7 @@ from ergodica.paper.result import Ask
 from ergodica.paper.theorem_1 import admissible, certificates, naive_sghmc
 from ergodica.paper.theorem_2 import pictures, processes, random_processes, rebuilt, tables
 from ergodica.report import Check, Report
+from tests.selection import long_unless
 from tests.unit.paper import flipped
 
 
@@ -234,7 +235,11 @@ def test_the_law_of_an_ornstein_uhlenbeck_process_solves_its_equation():
     assert ranks == {2, 3}
 
 
-@pytest.mark.parametrize("kind", random_processes.KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    long_unless(random_processes.KINDS, "Ornstein-Uhlenbeck, 2 dimensions", name=lambda kind: kind.name),
+    ids=lambda kind: kind.name,
+)
 def test_every_kind_of_random_process_comes_back(kind):
     found = random_processes.drawn(kind, *kind.draw(SEED), SEED)
     assert found.is_back

@@ -153,6 +153,7 @@ def test_a_right_family_passes_and_can_be_written_as_json():
     assert found.false_alarm == 1e-4 < found.p_value
 
 
+@pytest.mark.long
 def test_a_renamed_kernel_gets_the_same_words():
     build = WRONG_STEPS["sgld_step_temperature_ignored"].build
 

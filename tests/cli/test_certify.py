@@ -7,11 +7,11 @@ from click.testing import CliRunner
 
 from ergodica.cli import commands
 from ergodica.paper.samplers import SAMPLERS
+from tests.selection import long_unless
 
 OWN = """
 import jax.numpy as jnp
 import ergodica as eg
-from tests.selection import long_unless
 recipe = eg.sghmc()
 silent = eg.sgld(jnp.array([1.0, 0.0]))
 target = eg.gallery.gaussian(3)

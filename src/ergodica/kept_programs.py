@@ -4,12 +4,15 @@ JAX writes and reads the entries; here is where, how much, and when. They are ou
 are changed while one of ours may be made, and then put back. Nothing is kept where the user has a cache of their own
 (`jax_compilation_cache_dir`), or set `ERGODICA_CACHE=off`; `ERGODICA_CACHE=/a/folder` puts it elsewhere. A folder that
 cannot be written, an entry that is damaged, a disk that is full: then it is compiled, as without a cache. JAX packs
-entries with a checksum, so that a damaged one is refused and not run.
+entries by zlib, whose checksum has a damaged one refused and not run. Where it would take zstd, which it writes without
+one, nothing is kept.
 """
 
 import hashlib
+import importlib.util
 import os
 import platform
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -39,9 +42,7 @@ def keeping_programs() -> Iterator[None]:
         yield
         return
     try:
-        with warnings.catch_warnings():  # a cache that does not work is no concern of whoever samples
-            warnings.filterwarnings("ignore", r"Error (reading|writing) persistent compilation cache entry")
-            yield
+        yield
     finally:
         _leave()
 
@@ -55,6 +56,7 @@ def _enter() -> bool:
                 return False
             changed = {DIRECTORY: str(folder), **SETTINGS}
             _before.update({name: getattr(jax.config, name) for name in changed})
+            _be_quiet()
             _set(changed)
         _inside += 1
         return True
@@ -75,10 +77,16 @@ def _set(values: dict[str, object]) -> None:
 
 
 @cache
+def _be_quiet() -> None:
+    """A cache that does not work is no concern of whoever samples. Once: to put filters back is not safe in threads."""
+    warnings.filterwarnings("ignore", r"Error (reading|writing) persistent compilation cache entry")
+
+
+@cache
 def _folder() -> Path | None:
     """Of this version of the compiler and this kind of processor; None where nothing is kept."""
     asked = os.environ.get(VARIABLE, "")
-    if asked.lower() in ("off", "0", "no", "none", "false"):
+    if asked.lower() in ("off", "0", "no", "none", "false") or _has_zstd():
         return None
     try:
         root = Path(asked) if asked else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ergodica"
@@ -90,6 +98,11 @@ def _folder() -> Path | None:
     except (OSError, RuntimeError):  # read-only, a file in the way; no home
         return None
     return folder
+
+
+def _has_zstd() -> bool:
+    """Whether JAX packs by it: from Python 3.14 on, or with the package zstandard."""
+    return sys.version_info >= (3, 14) or importlib.util.find_spec("zstandard") is not None
 
 
 def _processor() -> str:

@@ -56,7 +56,12 @@ def starts_check(found: Effective | None, settings: Mapping[str, Any], chains: i
         return _unsure(STARTS, words)
     ratios = _start_ratios(found, settings)
     if ratios is None:
-        return _ok(STARTS, f"Every chain had a start of its own ({starts}).")
+        words = f"Chains began apart ({starts}), but how far in terms of what was kept is not known. {OWN_STARTS}"
+        return (
+            _unsure(STARTS, words)
+            if settings.get("start_widths") is not None
+            else _ok(STARTS, f"Every chain had a start of its own ({starts}).")
+        )
     middle, least = float(np.median(ratios)), int(np.argmin(ratios))
     assert found is not None
     seen = f"{starts}: {middle:.2g} sd of the draws for the median number, {ratios[least]:.2g} for {found.names[least]}"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -72,6 +73,7 @@ class Checkpoint:
             "format": FORMAT, "course": course.to_dict(), "draws": self._draws_before(course.step), "cursor": cursor,
             "identity": self.identity | {"step_size": chains.sizes.digest(course.step)}, "settings": self.describe,
             "moments": moment_places(jax.tree.unflatten(structure, range(len(leaves)))),
+            "dtypes": [array.dtype.name for array in arrays],
             "columns": {name: column.description() for name, column in self.store.columns().items()},
         }  # fmt: skip
         lasts = [column.last() for column in self.store.columns().values()]
@@ -84,8 +86,10 @@ class Checkpoint:
     def _write(self, arrays: list[np.ndarray], lasts: list[np.ndarray], manifest: dict[str, Any], step: int) -> None:
         for column in self.store.columns().values():
             column.sync()
-        leaves: dict[str, Any] = {f"leaf_{i}": array for i, array in enumerate(arrays)}
         # as bytes: NumPy has no name for bfloat16 in a file
+        leaves: dict[str, Any] = {
+            f"leaf_{i}": array.view(np.uint8) if array.dtype.kind == "V" else array for i, array in enumerate(arrays)
+        }
         leaves |= {f"last_{i}": np.frombuffer(array.tobytes(), np.uint8) for i, array in enumerate(lasts)}
         words = json.dumps(seal.sealed(manifest | {"arrays": list(map(seal.of_array, leaves.values()))}))
         write_whole(self.folder / FILE, lambda file: np.savez(file, manifest=np.array(words), **leaves))
@@ -159,7 +163,9 @@ def read_checkpoint(folder: Path) -> Saved | None:
     except Exception as error:  # NumPy, zip and JSON raise many kinds for damaged bytes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise seal.damaged(path, starting_over(folder), f"not a checkpoint, or cut off: {reason}") from error
-    return Saved(checked(manifest, [*arrays, *lasts], path, folder, FORMAT), arrays, lasts)
+    manifest = checked(manifest, [*arrays, *lasts], path, folder, FORMAT)
+    arrays = [array.view(jnp.dtype(name)) for array, name in zip(arrays, manifest["dtypes"], strict=True)]
+    return Saved(manifest, arrays, lasts)
 
 
 def checked(record: Any, arrays: Sequence[np.ndarray], path: Path, folder: Path, expected: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import data, tree
-from ergodica.driver.batches import Batches, FromDisk, Given, batches_for
+from ergodica.driver.batches import Batches, FromDisk, Given, Numbered, batches_for
 from ergodica.driver.checkpoint import Checkpoint, Saved, check_ours, check_same, read_checkpoint, starting_over
 from ergodica.driver.chunk import chunk_length
 from ergodica.driver.engine import Engine
@@ -32,6 +32,8 @@ from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
 from ergodica.output.blocks import could_not
 from ergodica.output.whole import remove_stale
+
+MOST_ROWS = 2**24  # numbers of rows that are drawn ahead for a chunk of one chain
 
 
 @dataclass
@@ -117,7 +119,8 @@ def parts_of(request: Request, is_resumed: bool) -> Parts:
         pace = Pace(engine.length, request.total, engine.references.refresh, engine.program())
         kind = None if engine.batches is None else engine.batches.kind
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    settings = request.described(kernel) | starts.words() | {
+    began = [chain.state.phase.position for chain in engine.chains]
+    settings = request.described(kernel) | starts.words(began) | {
         "friction": motion.friction, "batches": kind, "versions": versions(), "started": started,
     }  # fmt: skip
     return Parts(request, kernel, states[0], engine, pace, kept, shape, store, settings, is_paired)
@@ -152,6 +155,8 @@ def _compiled(
         kernel = eqx.tree_at(lambda k: k.target, kernel, kernel.target.without_data())
         if feed is not None:
             length = min(length, feed_length(request.target, request.batch_size, feed.chains))
+        if isinstance(batches, Numbered):
+            length = max(2, min(length, MOST_ROWS // request.batch_size))
     else:
         kernel = _holding_rows(kernel)
     return Engine(
@@ -239,6 +244,12 @@ def _taken_up(parts: Parts, saved: Saved, identity: dict[str, Any]) -> Course:
     manifest, folder = saved.manifest, parts.request.folder
     assert folder is not None
     check_same(manifest["identity"], identity, folder)
+    ended = manifest["course"].get("total") == manifest["course"].get("step") != parts.request.total
+    if ended and parts.request.keep == "moments":  # the last draw is counted before it is known to stand: see chunk.py
+        raise InputError(
+            f"{folder} holds moments of a run that had made all its {manifest['course']['step']:,} steps: they can be "
+            "written by the same call, but not be extended"
+        )
     like, _ = parts.engine.saved()
     try:
         parts.engine.restore(saved.into(like, folder), manifest["cursor"])

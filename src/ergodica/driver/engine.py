@@ -122,7 +122,7 @@ class Engine:
         keys = chunk_keys(self.seed, np.asarray(number, np.int32), steps)
         # a group has the batches of chain 0, as in a run where each has its own
         chain = int(np.min(number)) if self.groups is None else 0
-        places = self._places(chain, first, steps, keys, handed)
+        places = self._places(chain, first, count, steps, keys, handed)
         padded = np.empty(self.length, self.temperature.dtype)
         padded[:count] = self.sizes.between(first, first + count)
         padded[count:] = padded[count - 1]
@@ -133,12 +133,16 @@ class Engine:
         was_kept = np.asarray(first > 0 and len(self.kept.between(first - 1, first)) > 0)
         return Span(keys, places, steps, padded, made, is_last, was_kept, kept, self.temperature)
 
-    def _places(self, chain: int, first: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
+    def _places(self, chain: int, first: int, count: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
         """Of a chunk's batches."""
         if handed is not None:  # it goes in as it is: through another compiled call it would be copied
             return handed[chain]
         if self.numbered is not None:
-            return self.numbered.rows(chain, first, self.length)
+            # of the steps that are made: all of a chunk's would take as long as many steps of a short one
+            rows = self.numbered.rows(chain, first, count)
+            places = np.zeros((self.length, *rows.shape[1:]), rows.dtype)
+            places[:count] = rows
+            return places
         if not isinstance(self.batches, Drawn):
             return None
         own = keys if self.groups is None else chunk_keys(self.seed, np.asarray(chain, np.int32), steps)

@@ -116,7 +116,7 @@ class ExternalEngine:
             return visit
         if callable(self.keep) and len(kept):
             draws = jax.tree.map(np.asarray, jax.vmap(self.keep)(draws))
-        if not is_alive.all():
+        if len(kept) and not is_alive.all():
             draws = standing(draws, is_alive[1:][kept], self.frozen_draw(chain))
         return visit._replace(draws=draws)
 

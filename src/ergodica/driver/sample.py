@@ -130,21 +130,22 @@ def _is_void(error: Exception, checkpoint: Checkpoint) -> bool:
 def _result(request: Request, run: Composed) -> Run:
     _check_draws(run)
     posterior, stats = run.store.posterior(), run.store.statistics()
-    warn_of_cuts(run.course, float(np.max(stats["step_size"], initial=0.0)))
-    warn_of_refusals(stats)
     settings = run.settings | {
         "seconds": round(run.course.seconds, 3),
         "frozen": [one._asdict() for one in run.course.frozen],
     }
     if request.share_batches and request.chains > 1:
         settings["chain_correlation"] = chain_correlation(posterior)
-    warn_of_temperature(stats, settings)
     moments = run.engine.moments()
     if run.checkpoint is not None:
         sizes = run.engine.sizes.digest(request.total)
         settings["identity"] = run.checkpoint.identity | {"step_size": sizes, "steps": request.steps}
         with run.checkpoint.advising():
             posterior, stats = _written(run, settings, moments)
+    # after the file: with warnings as errors there would never be one
+    warn_of_cuts(run.course, float(np.max(stats["step_size"], initial=0.0)))
+    warn_of_refusals(stats)
+    warn_of_temperature(stats, settings)
     return Run(posterior, stats, settings, moments, again=lambda: carry_out(request.halved(settings)))
 
 

@@ -30,6 +30,7 @@ from ergodica.targets.domain import leaf_boxes
 WIDEST = 2.0
 BY_ROWS = 6.0
 STEPS = 20.0
+CLOSER = 2.0  # times the spread over chains, below which they began closer together than was asked for
 TRIES = 8  # halvings of a start that is refused; then it is the position itself
 
 
@@ -85,14 +86,24 @@ class Starts:
             root * whitening.sds(),
         )  # fmt: skip
 
-    def words(self) -> dict[str, Any]:
-        """For the settings: how chains began, and how far apart, by leaf."""
+    def words(self, positions: list[PyTree]) -> dict[str, Any]:
+        """For the settings: how chains began, and how far apart, by leaf.
+
+        Widths are those asked for, as few chains tell them badly; unless the chains really began much closer, at a
+        wall or where most starts were refused. `positions`: where they began.
+        """
+        real = _spreads(positions)
         if self.dispersal is None:
-            return {"starts": "dispersed" if callable(self.position) else "one", "start_widths": None}
+            is_apart = callable(self.position) and any(spread > 0 for spread in real.values())
+            return {"starts": "dispersed" if is_apart else "one", "start_widths": None}
+        if len(positions) > 1 and not any(spread > 0 for spread in real.values()):
+            return {"starts": "one", "start_widths": None}
         leaves, sds = named(self.position), np.asarray(self.dispersal.sds)
         sizes = [int(np.size(leaf)) for leaf in leaves.values()]
         parts = np.split(np.broadcast_to(sds, (sum(sizes),)), np.cumsum(sizes)[:-1])
         widths = {name: float(np.sqrt(np.mean(part**2))) for name, part in zip(leaves, parts, strict=True) if part.size}
+        if len(positions) > 1:
+            widths = {name: min(width, CLOSER * real[name]) for name, width in widths.items()}
         return {"starts": self.dispersal.words, "start_widths": widths}
 
     def _given(self, chain: int) -> PyTree:
@@ -123,6 +134,16 @@ class Starts:
             except InputError:
                 shift = shift / 2
         return self._state(chain, self.position)
+
+
+def _spreads(positions: list[PyTree]) -> dict[str, float]:
+    """The sd of the starts over chains, by leaf."""
+    leaves = [named(jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), position)) for position in positions]
+    return {
+        name: float(np.sqrt(np.mean(np.var([one[name] for one in leaves], axis=0, ddof=min(1, len(leaves) - 1)))))
+        for name, leaf in leaves[0].items()
+        if leaf.size
+    }
 
 
 def _room(domain: PyTree, position: PyTree, values: list[np.ndarray]) -> list[tuple[Any, Any]]:

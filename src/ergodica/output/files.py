@@ -120,6 +120,8 @@ def check_free(path: Path | str, overwrite: bool = False) -> None:
 def _check_room(path: Path, size: int) -> None:
     """OSError where the disk has no room: HDF5, which meets a full disk while it closes a file, crashes the process."""
     with open(path, "wb") as file:
+        if not hasattr(os, "posix_fallocate"):  # macOS
+            return
         try:
             os.posix_fallocate(file.fileno(), 0, size + size // 50 + BESIDES)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -51,8 +52,8 @@ def test_a_position_is_dispersed_for_every_chain_but_the_first(starts):
     assert (x[0] == flattened([START])[0]).all()
     assert len(np.unique(x, axis=0)) == 4
     assert np.abs(x - x[0]).max() <= 2
-    assert found.words()["starts"] == "dispersed by a jitter"
-    assert found.words()["start_widths"] == pytest.approx({"w": 2 / 3**0.5, "s": 2 / 3**0.5})
+    assert found.words(four)["starts"] == "dispersed by a jitter"
+    assert found.words(four)["start_widths"] == pytest.approx({"w": 2 / 3**0.5, "s": 2 / 3**0.5})
     six, _ = starts(chains=6)
     assert (flattened(six)[:4] == x).all()  # whatever the number of chains
     other, _ = starts(chains=4, seed=1)
@@ -63,13 +64,16 @@ def test_a_position_is_dispersed_for_every_chain_but_the_first(starts):
 def test_one_place_where_that_is_asked_for(starts, changes):
     positions, found = starts(**changes)
     assert (flattened(positions) == flattened([START])).all()
-    assert found.words() == {"starts": "one", "start_widths": None}
+    assert found.words(positions) == {"starts": "one", "start_widths": None}
 
 
 def test_a_function_gives_every_chain_its_start(starts):
-    positions, found = starts(init=lambda key: START, chains=3)
-    assert (flattened(positions) == flattened([START])).all()
-    assert found.words()["starts"] == "dispersed"
+    def start(key):
+        return jax.tree.map(lambda leaf: leaf + jax.random.normal(key, leaf.shape, leaf.dtype), START)
+
+    positions, found = starts(init=start, chains=3)
+    assert len(np.unique(flattened(positions), axis=0)) == 3
+    assert found.words(positions) == {"starts": "dispersed", "start_widths": None}
 
 
 @pytest.mark.parametrize(
@@ -147,3 +151,17 @@ def test_same_takes_a_position():
     for wrong in (None, lambda key: START, eg.same(START)):
         with pytest.raises(InputError, match=r"eg\.same takes a position"):
             eg.same(wrong)
+
+
+def test_a_function_that_gives_one_place_disperses_nothing():
+    target = eg.Density(lambda q: jnp.sum(q**2) / 2)
+    run = eg.sample(target, eg.sghmc(), lambda key: jnp.zeros(2), steps=20, step_size=0.1, chains=3, progress=False)
+    assert run.settings["starts"] == "one"
+
+
+def test_starts_that_were_all_refused_are_one():
+    """Twelve numbers that must be in order, next to each other: no jitter keeps them so."""
+    target = eg.Density(lambda q: jnp.sum(q**2) / 2 + jnp.where(jnp.all(jnp.diff(q) > 0), 0.0, jnp.inf))
+    start = jnp.linspace(-1e-9, 1e-9, 12)
+    run = eg.sample(target, eg.hmc(), start, steps=5, step_size=1e-13, chains=3, progress=False)
+    assert run.settings["starts"] == "one" or max(run.settings["start_widths"].values()) < 1e-6

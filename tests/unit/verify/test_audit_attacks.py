@@ -1,5 +1,6 @@
 """What attacks from outside found in the audit: slow is not wrong, reducible does not pass, rough is not biased."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,11 +14,12 @@ from ergodica.verify.audit.culprits import _gamma
 from ergodica.verify.audit.features import _triples
 from ergodica.verify.audit.interior import Interior
 from ergodica.verify.audit.ladder import Ladder
-from ergodica.verify.audit.limit import is_rough, limit
+from ergodica.verify.audit.laws import Laws, LawTest
+from ergodica.verify.audit.limit import Limit, is_rough, limit
 from ergodica.verify.audit.rungs import Rung
 from ergodica.verify.audit.summary import _resolution_check
 from ergodica.verify.audit.trials import Trial, _significant_bits
-from ergodica.verify.audit.verdict import temperature_words
+from ergodica.verify.audit.verdict import decision_check, temperature_words
 
 TWO, THREE = eg.gallery.gaussian(2), eg.gallery.gaussian(3)
 QUICK = {"effort": 0.01, "progress": False}
@@ -211,3 +213,15 @@ def test_a_missing_gamma_is_named_by_the_factor_it_is_missed_by(missing, said):
     words = _gamma(np.stack([r, m], axis=1))
     assert words is None if said is None else said in words
     assert _gamma(np.stack([r, m - gamma], axis=1)) is None
+
+
+def test_an_error_that_stays_is_not_taken_for_a_bias_that_falls_slowly():
+    """A constant error beside a large bias of order one looks like order one half at three step sizes."""
+    found = np.array([1.0, 0.9, 0.85])[:, None]
+    rough = Limit(found[2], np.full(1, 0.01), np.full(1, 0.2), np.zeros(1), forgiven=np.full(1, 0.2))
+    lenient = LawTest("temperature", rough, np.full(1, 0.7), np.zeros(1), np.zeros(1, int), 1, 100)
+    strict = replace(lenient, limit=rough.strict())
+    assert lenient.p_value > 0.1 > 1e-6 > strict.p_value
+    assert Laws((lenient,), np.ones(1), (strict,)).is_open(1e-3)
+    assert not Laws((lenient,), np.ones(1)).is_open(1e-3)
+    assert not decision_check({"temperature": 0.1, "by": "temperature"}, None, True).passed

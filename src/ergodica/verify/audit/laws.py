@@ -59,6 +59,14 @@ class Laws(NamedTuple):
     tests: tuple[LawTest, ...]
     """The temperature first."""
     weights: np.ndarray
+    strict: tuple[LawTest, ...] = ()
+    """The same without what is allowed for a bias that falls too slowly to be extrapolated; none where none is."""
+
+    def is_open(self, alpha: float) -> bool:
+        """Whether nothing is wrong only because of that: an error that does not fall at all looks the same."""
+        return any(
+            strict.p_value < alpha <= test.p_value for test, strict in zip(self.tests, self.strict, strict=False)
+        )
 
 
 def laws(three: list[Rung], features: Features, law: Reference, expected: np.ndarray, errors: np.ndarray) -> Laws:
@@ -100,7 +108,8 @@ def laws(three: list[Rung], features: Features, law: Reference, expected: np.nda
         tests.append(test("shape", features.columns(features.shape)))
     if law.is_settled and d > 2:
         tests.append(test("triples", features.columns(features.triple)))
-    return Laws(tuple(tests), weights)
+    strict = [replace(test, limit=test.limit.strict()) for test in tests] if mistrusted else []
+    return Laws(tuple(tests), weights, tuple(strict))
 
 
 def _weights(errors: np.ndarray) -> np.ndarray:

@@ -39,6 +39,12 @@ class Limit(NamedTuple):
     """Of a bias of order 1 or more, and of what changes with time: of either sign."""
     half: np.ndarray
     """Of a bias of order 1/2, which has a sign: the truth may be anywhere from value - half to value."""
+    forgiven: np.ndarray | float = 0.0
+    """What `leftover` has of a bias that is too rough to extrapolate."""
+
+    def strict(self) -> "Limit":
+        """With nothing forgiven."""
+        return self._replace(leftover=self.leftover - self.forgiven, forgiven=0.0)
 
     def beyond(self, expected: np.ndarray) -> np.ndarray:
         """Distances from what was expected that nothing left by the extrapolation explains."""
@@ -91,8 +97,9 @@ def limit(three: list[Rung], select: np.ndarray, mistrusted: bool = False) -> Li
     error = np.where(is_wild, np.sqrt(STRAIGHT**2 @ errors**2), error)
     to_come, unsure = (np.stack(parts) for parts in zip(*(_to_come(rung, select) for rung in three), strict=True))
     half = _of_order_half(means, errors, differ, spread)
-    leftover = leftover + np.abs(means[0] - means[2]) * mistrusted
-    return Limit(value, np.sqrt(error**2 + WEIGHTS**2 @ unsure**2), leftover + np.abs(WEIGHTS) @ to_come, half)
+    forgiven = np.abs(means[0] - means[2]) * mistrusted
+    leftover = leftover + forgiven + np.abs(WEIGHTS) @ to_come
+    return Limit(value, np.sqrt(error**2 + WEIGHTS**2 @ unsure**2), leftover, half, forgiven)
 
 
 def _of_order_half(means: np.ndarray, errors: np.ndarray, differ: np.ndarray, spread: np.ndarray) -> np.ndarray:

@@ -136,7 +136,8 @@ def _checks(
     p_value = _overall(checks, count)
     in_vain = max(rung.relaxation for rung in found.ladder.rungs.values())
     is_told = found.ladder.is_relaxed or any(check.name == "sides" for check in checks)
-    return [*checks, decision_check(seen, None if is_told else in_vain)], p_value, seen
+    decides = decision_check(seen, None if is_told else in_vain, tested.is_open(alpha))
+    return [*checks, decides], p_value, seen
 
 
 def _sampled(tested: Laws, temperature: float) -> Estimate:

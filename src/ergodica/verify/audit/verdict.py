@@ -148,16 +148,22 @@ def noise_check(found: Noise, alpha: float) -> Check:
     return Check("noise", p >= alpha, threshold(p), threshold(alpha), words, p)
 
 
-def decision_check(seen: dict[str, Any], longest: int | None) -> Check:
+def decision_check(seen: dict[str, Any], longest: int | None, is_rough: bool) -> Check:
     """Would a temperature off by a factor of two have been seen? If not, passing the others means nothing; nor does it
     where no chain has forgotten its start, however well one step balances. `longest`: steps that chains were run for
-    in vain."""
+    in vain. `is_rough`: only a bias that may still fall explains what was seen."""
     figure = float(seen["temperature"])
     if longest is not None:
         steps = "step" if longest == 1 else "steps"
         words = (
             f"undecided: at no step size had the chains forgotten their start after {longest:,} {steps}, when the "
             "budget was spent, so that what they sample is not known; give more effort"
+        )
+        return Check("decides", False, figure, UNDECIDED, words)
+    if is_rough:
+        words = (
+            "undecided: at the step sizes within the budget the law is off by more than can be extrapolated: that is "
+            "a bias that falls slowly with the step, or an error that stays; give more effort"
         )
         return Check("decides", False, figure, UNDECIDED, words)
     if figure < UNDECIDED:

@@ -15,7 +15,7 @@ SCALES = (1.0, 3.0, 10.0, 30.0)  # how far out descents start: in widths of the 
 HOME = 4  # a descent in four starts where the walkers ended, and says which modes those have
 APART = 2.0  # widths, in one coordinate at least: so far from all known points but a FEW is another mode
 FEW = 8
-MOST_MODES = 6  # beside the first place
+MOST_MODES = 24  # beside the first place; of 512 points each mode has then twenty
 NEGLIGIBLE = 20.0  # log of the first place's mass over that of a mode that is not looked at
 SHOWN = 4  # coordinates whose range is said
 
@@ -33,12 +33,14 @@ def find_places(hamiltonian: Callable, dim: int, start: Any, temperature: float,
     """Points where exp(-H/T) lives: walkers from `start`, or from around 0, and from the modes that are elsewhere."""
     home = find_points(hamiltonian, dim, start, temperature, seed)
     search = _Search(hamiltonian, home, temperature, seed)
-    modes = search.modes()
-    places = [home, *(found for mode in modes if (found := search.around(mode)) is not None)]
+    around = (search.around(mode) for mode in search.modes())
+    places = [home, *(found for found in around if found is not None)]
+    left_out = max(0, len(places) - 1 - MOST_MODES)
+    places = places[: 1 + MOST_MODES]
     # in turn: halves of the points, and the first few, have some of each
     points = np.stack([place[: -(-len(home) // len(places))] for place in places], axis=1).reshape(-1, dim)[: len(home)]
     width = np.sqrt(np.mean([place.var(axis=0) for place in places], axis=0))
-    return Places(points, width, len(places), _in_words(points, len(places), search))
+    return Places(points, width, len(places), _in_words(points, len(places), search, left_out))
 
 
 def find_points(hamiltonian: Callable, dim: int, start: Any, temperature: float, seed: int) -> np.ndarray:
@@ -106,7 +108,7 @@ class _Search:
             if np.count_nonzero(near) < FEW:
                 found.append(point)
                 seen = np.concatenate([seen, np.tile(point, (FEW, 1))])
-        return found[:MOST_MODES]
+        return found
 
     def around(self, mode: np.ndarray) -> np.ndarray | None:
         """Walkers from there; None for a mode without mass, to which a look is not worth its rounding."""
@@ -121,7 +123,7 @@ class _Search:
             return float(np.sum(np.log(points.std(axis=0))) - np.median(value))
 
 
-def _in_words(points: np.ndarray, places: int, search: _Search) -> str:
+def _in_words(points: np.ndarray, places: int, search: _Search, left_out: int) -> str:
     """What was looked at, and that the rest was not."""
     low, high = points.min(axis=0), points.max(axis=0)
     ranges = [f"z[{i}] from {a:.3g} to {b:.3g}" for i, (a, b) in enumerate(zip(low, high, strict=True))]
@@ -130,4 +132,6 @@ def _in_words(points: np.ndarray, places: int, search: _Search) -> str:
     how = f"{len(search.starts)} descents of H from up to {reach:.2g} away"
     found = f"found {places - 1} more to look at" if places > 1 else "led to no other that has mass"
     modes = f"{places} modes" if places > 1 else "one mode"
+    if left_out:
+        found += f" ({left_out} MORE WERE FOUND AND NOT LOOKED AT)"
     return f"The points lie at {modes}, {where}; {how} {found}. A mode that they missed was not looked at."

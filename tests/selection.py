@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 
 
+def every(step: int, cases: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Cases of several arguments as parameters, all but one in `step` of them marked long."""
+    return [pytest.param(*case, marks=pytest.mark.long if i % step else ()) for i, case in enumerate(cases)]
+
+
 def long_unless(cases: Iterable[Any], *short: str, name: Callable[[Any], str] = str) -> list[Any]:
     """The cases as parameters, those not named `short` marked long: what they share is seen in these already."""
     cases = list(cases)

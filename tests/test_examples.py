@@ -17,7 +17,7 @@ def stem(path: Path) -> str:
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SHORTENED = {"audit_blackjax": ["--quick"]}  # scripts of minutes, which have a shorter way
-SHORT = ("first_sampler", "own_recipe", "is_it_right", "overnight")  # those that README shows
+SHORT = ("first_sampler", "own_recipe", "is_it_right")
 
 
 @pytest.mark.parametrize("script", long_unless(SCRIPTS, *SHORT, name=stem), ids=stem)

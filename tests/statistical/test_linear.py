@@ -157,11 +157,15 @@ def deviations(case: Case, compensate: bool | None, temperature: float, steps_pe
 
 # What a mode changes is in the map of one step, exact above for every case; keys and draws are those of all modes. So
 # matrices are run in each mode, numbers without batches, and vectors with all there is.
-RUN = [
-    pytest.param(case, *mode.values, id=f"{case.name}-{mode.id}")
+PAIRED = [
+    (case, mode)
     for case in main_cases()
     for mode in (MODES if "dense" in case.name else MODES[:1] if "scalar" in case.name else MODES[2:])
     if case.is_run
+]
+RUN = [
+    pytest.param(case, *mode.values, id=f"{case.name}-{mode.id}", marks=pytest.mark.long if i % 3 else ())
+    for i, (case, mode) in enumerate(PAIRED)
 ]
 
 

@@ -177,6 +177,7 @@ def test_chain_started_in_the_stationary_law_stays_there(simulation, eps, T, com
     assert max(deviation(z, chain)) < LIMIT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compensate", [None, False, True])
 @pytest.mark.parametrize(("simulation", "eps", "T"), SIMULATIONS)
 def test_chain_started_elsewhere_has_the_law_of_each_time_and_ends_stationary(simulation, eps, T, compensate):

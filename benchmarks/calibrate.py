@@ -40,7 +40,7 @@ from tests.laws import defects
 CHEAP = 0.01  # effort of a null audit
 BUILDER_EFFORT = 0.15
 # less does not decide on every seed
-DEAR = {"sgrhmc/fisher": 0.6, "riemannian_sgnht/fisher": 1.0}
+DEAR = {"sgrhmc/fisher": 1.5, "riemannian_sgnht/fisher": 1.0}
 DEAR |= dict.fromkeys(("sgrld/fisher", "sghmc/tree", "gsgrhmc/two_peaks"), 0.4)
 LEVEL = 1e-3
 POWER = 0.95

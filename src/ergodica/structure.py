@@ -13,6 +13,7 @@ from ergodica.compiling import quick_filter_jit
 from ergodica.energy import AuxiliaryEnergy, Energy, Gaussian
 from ergodica.errors import InputError
 from ergodica.fields import Constant, Coupling, Dense, Elementwise, Field, Root
+from ergodica.host import validate
 from ergodica.operators import DenseOperator, Operator, ScalarOperator
 from ergodica.phase import Point
 
@@ -110,8 +111,7 @@ def check_step_size(step_size: Any) -> None:
 
 
 def check_seed(seed: Any) -> None:
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number, 0 or more, got {seed!r}")
+    validate.whole("seed", seed)
 
 
 def _check_positive(what: str, value: Any) -> None:

@@ -96,8 +96,8 @@ def test_external_gradient_samples_the_same_law():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"steps": 0}, "steps must be a whole number"),
-        ({"chains": 2.5}, "chains must be a whole number"),
+        ({"steps": 0}, "steps is 0: expected a whole number"),
+        ({"chains": 2.5}, "chains is 2.5: expected a whole number"),
         ({"step_size": -0.1}, "step size must be a positive number, got -0.1"),
         ({"step_size": lambda t: 0.1 - 0.1 * t}, "schedule gives 0 at step 1"),
         ({"temperature": 0.0}, "temperature must be a positive number"),

@@ -13,7 +13,7 @@ from ergodica.diagnostics.columns import Columns, columns
 from ergodica.diagnostics.effective import Effective, effective
 from ergodica.diagnostics.verdict import check_draws, compare
 from ergodica.errors import InputError
-from ergodica.output.blocks import could_not
+from ergodica.host.atomic_files import could_not
 from ergodica.output.names import named
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")  # Okabe and Ito

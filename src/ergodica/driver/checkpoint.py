@@ -2,7 +2,7 @@
 
     posterior.<name>.bin, sample_stats.<name>.bin     draws and statistics, appended as they come
     checkpoint.npz                                     states, moments, references; how many draws belong to them; and
-                                                       the SHA-256 of all of these (output/seal.py)
+                                                       the SHA-256 of all of these (host/seal.py)
 
 A checkpoint is written under a temporary name, brought to the disk and renamed; draws that came after it are cut off
 when the run is taken up, and made again.
@@ -23,14 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver import lock
 from ergodica.driver.pace import now
 from ergodica.driver.store import Store
 from ergodica.errors import InputError
-from ergodica.output import seal
+from ergodica.host import lock, seal
+from ergodica.host.atomic_files import write_whole
 from ergodica.output.blocks import BlockFile
 from ergodica.output.names import named
-from ergodica.output.whole import write_whole
 
 EVERY = 5.0  # seconds
 FORMAT = 2  # 1: of version 0.1.0, without checksums
@@ -205,7 +204,7 @@ def check_ours(folder: Path) -> None:
     if (folder / FILE).exists():
         return
     for path in folder.iterdir():
-        if path.suffix not in (".bin", ".json") and path.name != lock.FILE and FILE not in path.name:
+        if path.suffix not in (".bin", ".json") and path.name != lock.LOCK_FILE and FILE not in path.name:
             raise InputError(f"{folder} holds {path.name} and no checkpoint: it is not of a run, give another `out`")
         if path.suffix == ".bin" and path.stat().st_size:
             raise InputError(

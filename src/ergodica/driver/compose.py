@@ -29,9 +29,8 @@ from ergodica.driver.schedules import StepSizes
 from ergodica.driver.starts import Starts
 from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
 from ergodica.errors import InputError
+from ergodica.host.atomic_files import could_not, remove_stale
 from ergodica.integrators import Kernel, State
-from ergodica.output.blocks import could_not
-from ergodica.output.whole import remove_stale
 
 MOST_ROWS = 2**24  # numbers of rows that are drawn ahead for a chunk of one chain
 

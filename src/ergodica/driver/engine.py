@@ -18,7 +18,7 @@ from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments
 from ergodica.driver.reference import References
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept
-from ergodica.driver.threads import Threads
+from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
 
 

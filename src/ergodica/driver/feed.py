@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.data.memory import Pool
-from ergodica.driver.threads import Threads
+from ergodica.host.threads import Threads
 
 BYTES = 2**26  # of batches handed over at a time
 PIECE = (

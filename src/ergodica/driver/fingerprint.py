@@ -1,10 +1,7 @@
 """What a run was made of, in a form that can be compared after months: numbers, compiled step, data, versions."""
 
-import hashlib
 import os
 import platform
-import re
-from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -16,8 +13,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.data import Batches, Source
+from ergodica.host.tracing import digest, traced
 from ergodica.integrators import Kernel, State
-from ergodica.output import seal
 from ergodica.phase import BatchPair
 
 ROWS = 1_000  # of data on disk that are looked at
@@ -36,7 +33,7 @@ def _version(name: str) -> str:
 def numbers_of(thing: Any) -> str:
     """A digest of every array and number in a module."""
     leaves = [leaf for leaf in jax.tree.leaves(thing) if eqx.is_array_like(leaf)]
-    return _digest(*(np.asarray(leaf) for leaf in leaves))
+    return digest(*(np.asarray(leaf) for leaf in leaves))
 
 
 def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
@@ -47,38 +44,15 @@ def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
     texts, constants = "", []
     if kernel.target.has_potential:
         key, number = jax.random.key(0, impl="threefry2x32"), jnp.ones((), float)
-        texts, constants = _trace(_step, kernel, state, key, number, batch)
+        texts, constants = traced(_step, kernel, state, key, number, batch)
     if callable(keep):
-        more, others = _trace(keep, state.phase.position)
+        more, others = traced(keep, state.phase.position)
         texts, constants = texts + more, constants + others
-    return _digest(texts, *constants)
+    return digest(texts, *constants)
 
 
 def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) -> Any:
     return kernel.step(state, key, number, batch, number)
-
-
-def _trace(function: Any, *arguments: Any) -> tuple[str, list[np.ndarray]]:
-    closed, _, _ = eqx.filter_make_jaxpr(function)(*arguments)
-    return without_addresses(str(closed.jaxpr)), [np.asarray(constant) for constant in _constants(closed)]
-
-
-def _constants(traced: Any) -> Iterator[Any]:
-    """Those of a closed jaxpr, and of all that are called within it: a user's own jit, branches, loops."""
-    if isinstance(traced, tuple | list):
-        for part in traced:
-            yield from _constants(part)
-    elif hasattr(traced, "consts"):
-        yield from traced.consts
-        yield from _constants(traced.jaxpr)
-    elif hasattr(traced, "eqns"):
-        for equation in traced.eqns:
-            yield from _constants(list(equation.params.values()))
-
-
-def without_addresses(text: str) -> str:
-    """Those of objects differ between processes."""
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
@@ -106,12 +80,12 @@ def data_digest(target: Any) -> str | None:
     if data is None:
         return None
     if isinstance(data, Batches):
-        return _digest(str(target.size), *data.marks())
+        return digest(str(target.size), *data.marks())
     if not isinstance(data, Source):
-        return _digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
+        return digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
     index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS)).astype(int))
     rows = jax.tree.leaves(target.rows(index))
-    return _digest(str(target.size), *map(_size_and_time, data.files()), *(np.asarray(leaf) for leaf in rows))
+    return digest(str(target.size), *map(_size_and_time, data.files()), *(np.asarray(leaf) for leaf in rows))
 
 
 def _size_and_time(path: str) -> str:
@@ -120,14 +94,3 @@ def _size_and_time(path: str) -> str:
     except OSError:  # it is open, and was removed or moved since
         return "no name"
     return f"{told.st_size} {told.st_mtime_ns}"
-
-
-def _digest(*parts: str | np.ndarray) -> str:
-    hashed = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            hashed.update(f"{part.dtype}{part.shape}".encode())
-            seal.update(hashed, part)
-        else:
-            hashed.update(part.encode())
-    return hashed.hexdigest()[:32]

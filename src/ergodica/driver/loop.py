@@ -12,11 +12,11 @@ from jaxtyping import PyTree
 from ergodica.driver.checkpoint import Checkpoint
 from ergodica.driver.chunk import Visit
 from ergodica.driver.finite import ADVICE, Frozen, newly_frozen
-from ergodica.driver.interrupts import Interrupts
 from ergodica.driver.pace import Pace, now
-from ergodica.driver.progress import progress_bar
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept, Store
+from ergodica.host.progress import counting
+from ergodica.host.signals import Interrupts
 from ergodica.integrators import Kernel
 from ergodica.kept_programs import keeping_programs
 
@@ -68,7 +68,7 @@ def follow(
 ) -> None:
     """Every chain to its last step; what is kept goes to the store as it comes."""
     total, is_first = course.total, True
-    with progress_bar(total, progress, course.step) as tell:
+    with counting("sampling", "steps", total, progress, course.step) as tell:
         count = pace.count(course.step) if course.step < total else 0
         while course.step < total:
             first, begin = course.step, now()
@@ -83,7 +83,7 @@ def follow(
                 is_withdrawn = _withdraw(chains, store, visits, first)
                 temperature = _keep(chains, store, visits, first, count)
                 course.step, course.seconds, count = first + count, course.seconds + taken, following
-                tell(course.step, temperature, len(course.frozen))
+                tell(course.step, _note_of(temperature, len(course.frozen)))
                 if checkpoint is not None:
                     # of draws that were changed the checkpoint before says something else
                     is_urgent = interrupts.received is not None or is_withdrawn
@@ -106,6 +106,12 @@ def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int
             course.largest_step = min(
                 course.largest_step, float(visit.largest_step[visit.is_alive[1:]].min(initial=np.inf))
             )
+
+
+def _note_of(temperature: float, frozen: int) -> str:
+    """For the progress display."""
+    words = f"kinetic temperature {temperature:.3g}" if np.isfinite(temperature) else ""
+    return words + (f" [red]{frozen} chain{'s' if frozen > 1 else ''} non-finite[/red]" if frozen else "")
 
 
 def _withdraw(chains: Chains, store: Store, visits: list[Visit | None], first: int) -> bool:

@@ -15,11 +15,13 @@ from ergodica import structure
 from ergodica.data import Batches
 from ergodica.driver.batches import KINDS
 from ergodica.driver.checkpoint import part_folder
-from ergodica.driver.fingerprint import without_addresses
 from ergodica.driver.same import Same
 from ergodica.errors import InputError
 from ergodica.fields import times
 from ergodica.gradients import PerExample
+from ergodica.host import validate
+from ergodica.host.tracing import without_addresses
+from ergodica.host.validate import kind_of
 from ergodica.integrators import Kernel, Leapfrog
 from ergodica.recipe import Recipe
 from ergodica.report import plain
@@ -66,9 +68,8 @@ class Request:
         self._check_kinds()
         for name, least in WHOLE.items():
             value = getattr(self, name)
-            is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            if not is_whole and not (value is None and name in ("batch_size", "resample_every")):
-                raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            if value is not None or name not in ("batch_size", "resample_every"):
+                validate.whole(name, value, least)
         if self.seed > LARGEST_SEED:
             raise InputError(f"seed must be at most 2**63 - 1, got {self.seed}")
         if self.total >= 2**31:
@@ -85,11 +86,13 @@ class Request:
 
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
-            raise InputError(f"target is {_kind(self.target)}: expected an eg.Density, eg.Posterior or eg.External")
+            raise InputError(f"target is {kind_of(self.target)}: expected an eg.Density, eg.Posterior or eg.External")
         if not isinstance(self.recipe, Recipe):
-            raise InputError(f"recipe is {_kind(self.recipe)}: expected what a builder returns, as eg.sghmc()")
+            raise InputError(f"recipe is {kind_of(self.recipe)}: expected what a builder returns, as eg.sghmc()")
         if isinstance(self.estimator, type) or not (self.estimator is None or hasattr(self.estimator, "prepare")):
-            raise InputError(f"estimator is {_kind(self.estimator)}: expected eg.ControlVariates(), eg.Svrg() or None")
+            raise InputError(
+                f"estimator is {kind_of(self.estimator)}: expected eg.ControlVariates(), eg.Svrg() or None"
+            )
         if self.keep not in ("draws", "moments") and not callable(self.keep):
             raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
         if self.batches is not None and self.batches not in KINDS:
@@ -200,13 +203,6 @@ class _Halved(eqx.Module):
     def __call__(self, step: Any) -> Any:
         longer = self.pace * self.warmup
         return self.schedule(jnp.where(step < longer, step // self.pace, self.warmup + (step - longer) // 2)) / 2
-
-
-def _kind(thing: Any) -> str:
-    """What was given in place of something else, in a word: the whole of it may take many lines."""
-    if hasattr(thing, "__name__"):
-        return f"{type(thing).__name__} {thing.__name__}"
-    return "None" if thing is None else f"of type {type(thing).__name__}"
 
 
 def words(thing: Any) -> str:

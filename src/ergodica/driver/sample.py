@@ -14,17 +14,17 @@ from ergodica.driver.checkpoint import Checkpoint, CouldNotWrite, check_same, re
 from ergodica.driver.compose import Composed, compose, parts_of
 from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.finite import NothingSampled
-from ergodica.driver.interrupts import noted_interrupts
-from ergodica.driver.lock import Lock
 from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals, warn_of_temperature
 from ergodica.driver.request import Request
-from ergodica.driver.room import available_memory
 from ergodica.driver.run import Run, load
 from ergodica.driver.same import Same
 from ergodica.driver.store import SHARE
 from ergodica.errors import InputError
+from ergodica.host.atomic_files import check_name
+from ergodica.host.lock import Lock
+from ergodica.host.memory import available_memory
+from ergodica.host.signals import noted_interrupts
 from ergodica.kept_programs import keeping_programs
-from ergodica.output.whole import check_name
 from ergodica.recipe import Recipe
 
 

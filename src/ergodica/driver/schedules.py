@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from ergodica import structure
 from ergodica.errors import InputError
+from ergodica.host import validate
 
 BLOCK = 2**16  # steps whose sizes are computed at a time
 
@@ -66,9 +67,8 @@ def cyclical(largest: float, period: int, smallest: float | None = None) -> Cycl
     smallest = largest / 100 if smallest is None else smallest
     if not (np.isfinite(largest) and 0 < smallest <= largest):
         raise InputError(f"eg.cyclical needs 0 < smallest <= largest, got {smallest!r} and {largest!r}")
-    if isinstance(period, bool) or not isinstance(period, int | np.integer) or period < 2:
-        raise InputError(f"eg.cyclical: period must be a whole number of at least 2 steps, got {period!r}")
-    return Cyclical(jnp.asarray(largest, float), jnp.asarray(smallest, float), int(period))
+    period = validate.whole("eg.cyclical: period", period, 2, of="steps")
+    return Cyclical(jnp.asarray(largest, float), jnp.asarray(smallest, float), period)
 
 
 class StepSizes:

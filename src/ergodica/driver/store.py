@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.room import available_memory, readable
 from ergodica.errors import InputError
+from ergodica.host.memory import available_memory, readable
 from ergodica.output.names import named
 
 SHARE = 0.6  # of the memory available that draws may take

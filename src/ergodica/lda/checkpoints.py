@@ -1,7 +1,7 @@
 """Checkpoints of a model that is learning, in `run/checkpoint`: all that is needed to go on with the same bytes.
 
     checkpoint.npz      the state, running sums, and as JSON the cursor of the corpus, the history, the settings, and
-                        the SHA-256 of all of these and of the draws (output/seal.py)
+                        the SHA-256 of all of these and of the draws (host/seal.py)
     draw-<step>.npy     the draws kept so far, each written once
 
 Both are written under a temporary name, brought to the disk and renamed. A draw that is no longer kept is removed after
@@ -22,8 +22,8 @@ import numpy as np
 from ergodica.driver.checkpoint import checked, starting_over
 from ergodica.driver.pace import now
 from ergodica.errors import InputError
-from ergodica.output import seal
-from ergodica.output.whole import write_whole
+from ergodica.host import seal
+from ergodica.host.atomic_files import write_whole
 
 EVERY = 10.0  # seconds
 FORMAT = 2  # 1: of version 0.1.0, without checksums

@@ -1,6 +1,6 @@
 """The folder of a run: plain files with names, no pickle.
 
-run.json         settings, versions, figures, and the SHA-256 of every file, its own included (output/seal.py)
+run.json         settings, versions, figures, and the SHA-256 of every file, its own included (host/seal.py)
 theta.npz        theta (words, topics) and the rest of the chain's state; counts of the words seen
 draws.npz        phi (draw, words, topics) of the draws kept, and their steps
 vocabulary.txt   one word a line, in the order of the rows
@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host import seal
+from ergodica.host.atomic_files import write_whole
 from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.fitted import Fitted
 from ergodica.lda.topics import Topic
 from ergodica.lda.training import Row
-from ergodica.output import seal
-from ergodica.output.whole import write_whole
 from ergodica.report import plain
 
 FORMAT = 2  # 1: of version 0.1.0, without checksums

@@ -4,15 +4,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ergodica.driver import lock
 from ergodica.driver.checkpoint import check_same
-from ergodica.driver.lock import Lock
 from ergodica.errors import InputError
+from ergodica.host import lock
+from ergodica.host.atomic_files import could_not
+from ergodica.host.lock import Lock
 from ergodica.lda import checkpoints, files
 from ergodica.lda.checkpoints import read_checkpoint
 from ergodica.lda.stream import Stream
 from ergodica.lda.training import Training
-from ergodica.output.blocks import could_not
 
 
 class RunFolder:
@@ -65,7 +65,7 @@ class RunFolder:
     def _holds_run(self, path: Path) -> bool:
         """False for an empty folder; InputError where something else is."""
         try:
-            there = {entry.name for entry in path.iterdir()} - {lock.FILE}
+            there = {entry.name for entry in path.iterdir()} - {lock.LOCK_FILE}
         except FileNotFoundError:
             return False
         except NotADirectoryError:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.driver.interrupts import Interrupts, noted_interrupts
 from ergodica.driver.pace import now
 from ergodica.errors import NonFiniteError
+from ergodica.host.signals import Interrupts, noted_interrupts
 from ergodica.lda.checkpoints import Checkpoints, Saved
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.draws import Draws

@@ -8,7 +8,6 @@ last itself: that one may still be withdrawn after the checkpoint, and `go_back`
 import hashlib
 import math
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host.atomic_files import could_not
 
 PIECE = 2**22  # bytes looked at in one go
 LOST = "what was drawn is lost, unless there is a copy"
@@ -199,10 +199,3 @@ def _write_all(file: Any, content: Any) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
-
-
-def could_not(what: str, path: Path | str, error: Exception) -> InputError:
-    """One line from what the system says: a full disk, a folder that is read-only, ..."""
-    text = " ".join(str(getattr(error, "strerror", None) or error or type(error).__name__).split())
-    said = re.search(r"error message = '([^']+)'", text)  # within a long text of h5py's
-    return InputError(f"could not {what} {path}: {said[1] if said else text}")

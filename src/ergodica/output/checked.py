@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.output import seal
+from ergodica.host import seal
 
 CHUNK = 2**20  # bytes that one Fletcher-32 is of; HDF5 keeps as many at hand of a dataset
 PIECE = 2**24  # bytes read at a time

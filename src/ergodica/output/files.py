@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
+from ergodica.host.atomic_files import could_not, renamed
+from ergodica.host.seal import SEAL
 from ergodica.output import checked
-from ergodica.output.blocks import BlockFile, could_not
+from ergodica.output.blocks import BlockFile
 from ergodica.output.names import DIMENSIONS, dimensions, unnamed
-from ergodica.output.seal import SEAL
 from ergodica.output.tree import FORMAT, HALVED, Moments, datatree, settings_of, stored_dtype
-from ergodica.output.whole import renamed
 
 if TYPE_CHECKING:
     import xarray as xr

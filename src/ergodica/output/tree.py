@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.host.seal import SEAL
 from ergodica.output.names import DIMENSIONS, dimensions, named
-from ergodica.output.seal import SEAL
 from ergodica.report import plain
 
 if TYPE_CHECKING:

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ergodica.driver import lock
-from ergodica.driver.lock import Lock
 from ergodica.errors import InputError
-from ergodica.output.blocks import could_not
+from ergodica.host import lock
+from ergodica.host.atomic_files import could_not
+from ergodica.host.lock import Lock
 from ergodica.paper.store import earlier, write_together
 
 MARKER = "ergodica-report.json"
 FORMAT = 1
 # what a process that was killed at its very beginning leaves
-OWN = frozenset({lock.FILE})
+OWN = frozenset({lock.LOCK_FILE})
 
 
 class ReportFolder:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ergodica.errors import InputError
-from ergodica.output.blocks import could_not
+from ergodica.host.atomic_files import could_not
 from ergodica.paper.items import ordered
 from ergodica.paper.record import (
     DATA,

@@ -7,10 +7,11 @@ import pytest
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.driver import load, room, store
+from ergodica.driver import load, store
 from ergodica.driver.chunk import kinetic_temperature
 from ergodica.driver.moments import add_draw, merged, no_moments, no_moments_yet
 from ergodica.driver.request import words as words_of
+from ergodica.host import memory
 from tests.unit.driver.runs import ROWS, TARGET, run
 
 
@@ -117,7 +118,7 @@ def test_halve_runs_as_long_with_half_the_step(draws, tmp_path):
         ({"keep": "everything"}, "keep is 'everything'"),
         ({"keep": lambda q: None}, "returned no arrays"),
         ({"batches": "random"}, "batches is 'random': expected 'windows', 'epochs', 'independent'"),
-        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": -1}, "seed is -1: expected a whole number of at least 0"),
         ({"seed": 2**63}, r"at most 2\*\*63 - 1"),
         ({"batches": "epochs", "batch_size": None}, "batches='epochs' is for minibatches"),
         ({"steps": 5, "thin": 10}, "thin=10 keeps none of 5 steps"),
@@ -126,7 +127,7 @@ def test_halve_runs_as_long_with_half_the_step(draws, tmp_path):
         ({"recipe": TARGET}, "recipe is of type Posterior"),
         ({"target": None}, "target is None: expected an eg.Density"),
         ({"estimator": eg.ControlVariates}, r"ControlVariates: expected eg\.ControlVariates\(\)"),
-        ({"resample_every": "abc"}, "resample_every must be a whole number of at least 1, got 'abc'"),
+        ({"resample_every": "abc"}, "resample_every is 'abc': expected a whole number of at least 1"),
         ({"step_size": lambda t: jnp.full((1,), 0.1)}, r"shape \(1,\) at a step"),
         ({"gradient_noise": eg.PerExample(replacement=True)}, "draws without replacement: .*replacement=False"),
         ({"batches": "epochs", "gradient_noise": 1.0}, "not independent"),
@@ -158,6 +159,6 @@ def test_memory_is_what_a_container_leaves(tmp_path, monkeypatch, version):
             (folder / f"memory.{name}").write_text(value)
         (folder / "memory.stat").write_text("anon 5\ninactive_file 100\n")
     (tmp_path / "own").write_text("4:memory:/jobs/mine\n5:cpu:/\n" if version == 1 else "0::/jobs/mine\n")
-    monkeypatch.setattr(room, "GROUPS", tmp_path)
-    assert room._of_groups(tmp_path / "own") == [800]
-    assert room.available_memory() > 0
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory._of_groups(tmp_path / "own") == [800]
+    assert memory.available_memory() > 0

@@ -15,7 +15,8 @@ import pytest
 import ergodica as eg
 from ergodica.driver import checkpoint, load, pace
 from ergodica.gradients.control import Svrg
-from ergodica.output import blocks, seal
+from ergodica.host import seal
+from ergodica.output import blocks
 from tests.unit.driver.killed import LONG
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
 

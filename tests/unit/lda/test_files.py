@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
+from ergodica.host import seal
 from ergodica.lda import LDA, demo
-from ergodica.output import seal
 from tests.unit.lda.small import DOCUMENTS, model
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
+from ergodica.host import seal
 from ergodica.lda.files import read
 from ergodica.lda.report import layout, write_report
 from ergodica.lda.report.content import gather
@@ -21,7 +22,6 @@ from ergodica.lda.report.curve import curve_svg
 from ergodica.lda.report.page import NARROW_MAP, WIDE_MAP
 from ergodica.lda.report.text import clipped, duration, percent
 from ergodica.lda.report.topic_map import _across, _spots
-from ergodica.output import seal
 from tests.unit.lda.report_runs import WORDS, write_run
 
 HOSTILE = (

@@ -47,7 +47,7 @@ def energy(z):
         ({"dim": 1000}, "for more, write a Recipe: eg.certify"),
         ({"start": [1.0, 2.0, 3.0]}, "expected 2 finite numbers"),
         ({"temperature": -1.0}, "temperature"),
-        ({"seed": -1}, "seed must be a whole number, 0 or more, got -1"),
+        ({"seed": -1}, "seed is -1: expected a whole number of at least 0"),
     ],
 )
 def test_bad_input_is_one_clear_line(changes, message):

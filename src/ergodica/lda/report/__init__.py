@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
+from ergodica.host.atomic_files import write_whole
 from ergodica.lda import files
 from ergodica.lda.report.content import gather
 from ergodica.lda.report.page import page
-from ergodica.output.whole import write_whole
 
 __all__ = ["write_report"]
 

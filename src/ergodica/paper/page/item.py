@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ergodica.host.atomic_files import could_not
 from ergodica.lda.report.text import duration, escaped
-from ergodica.output.blocks import could_not
 from ergodica.paper.page.words import badge, cell, counted, first_sentence, flat, is_number, marked, sentence
 from ergodica.paper.record import Drawn, Record, Tabled
 from ergodica.paper.result import Claim

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
+from ergodica.host.progress import waiting
 from ergodica.verify.audit.chains import JaxChains, NumpyChains, words
 from ergodica.verify.audit.cost import work
 from ergodica.verify.audit.culprits import culprit
@@ -26,7 +27,6 @@ from ergodica.verify.audit.steps import Step, as_step
 from ergodica.verify.audit.summary import Findings, accused, stopped, summary, unfinished
 from ergodica.verify.audit.trials import Trial, first_trial
 from ergodica.verify.precision import widened
-from ergodica.verify.waiting import waiting
 
 BUDGET = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
 CALLS = 1.2e6  # calls of a NumPy step

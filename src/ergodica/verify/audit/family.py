@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host.progress import waiting
 from ergodica.report import Check, Report, columns, number, paragraph
 from ergodica.verify.audit.engine import audited, checked_seed, positive
 from ergodica.verify.audit.family_words import Row, ladder_top, unseen, words
@@ -18,7 +19,6 @@ from ergodica.verify.audit.result import FALSE_ALARM, Audit
 from ergodica.verify.audit.steps import one_line
 from ergodica.verify.audit.tails import any_of, each_of
 from ergodica.verify.audit.verdict import percent
-from ergodica.verify.waiting import waiting
 
 TEMPERATURES = (1.0, 0.1, 2.0)
 CALL = "build(potential, temperature) or build(potential)"

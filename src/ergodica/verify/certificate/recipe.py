@@ -13,6 +13,7 @@ from jaxtyping import Array, PyTree
 from ergodica import structure, tree
 from ergodica.compiling import quick_jit, quick_keys
 from ergodica.errors import InputError
+from ergodica.host.progress import spinner
 from ergodica.integrators.reflection import bounds
 from ergodica.recipe import Recipe
 from ergodica.report import Check, Report
@@ -41,7 +42,6 @@ from ergodica.verify.stationarity import (
     probed_residual,
     rounding,
 )
-from ergodica.verify.waiting import spinner
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 

@@ -9,10 +9,10 @@ from itertools import combinations
 
 import numpy as np
 
+from ergodica.host.progress import TellShare
 from ergodica.verify.completeness.grid import Grid
 from ergodica.verify.completeness.spline import Spline, coefficients, refined
 from ergodica.verify.functions import CHUNK, HandWritten
-from ergodica.verify.waiting import Tell
 
 OUTER = 0.8  # modes with a wavenumber above this share of the highest are the tail of the spectrum
 # By dimension: degree of the spline, and its nodes for each grid point and axis up to so many nodes a side. Measured:
@@ -51,7 +51,7 @@ class Flow:
         return max(float(2 * np.abs(component[outer]).sum()) for component in self.modes) / self.grid.size
 
 
-def flow_on(grid: Grid, process: HandWritten, lowest: float, tell: Tell) -> Flow:
+def flow_on(grid: Grid, process: HandWritten, lowest: float, tell: TellShare) -> Flow:
     """The current on the grid, chunk by chunk; `tell` is told the share that is done."""
     density, current = np.empty(grid.size), np.empty((grid.dim, grid.size))
     for start in range(0, grid.size, CHUNK):

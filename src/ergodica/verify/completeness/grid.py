@@ -1,13 +1,12 @@
 """A uniform periodic grid on a box: its points, its wavenumbers, and whether it fits in memory."""
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host.memory import available_memory, readable
 
 Box = tuple[tuple[float, float], ...]
 
@@ -84,23 +83,9 @@ def check_memory(resolution: int, dim: int) -> None:
     if needed > available:
         fits = int((available / each) ** (1 / dim))
         raise InputError(
-            f"resolution {resolution} in {dim} dimensions needs about {gigabytes(needed)} of memory and there are "
-            f"{gigabytes(available)}: use resolution={fits} or less"
+            f"resolution {resolution} in {dim} dimensions needs about {readable(needed)} of memory and there are "
+            f"{readable(available)}: use resolution={fits} or less"
         )
-
-
-def gigabytes(count: float) -> str:
-    return f"{count / 1e9:,.1f} GB"
-
-
-def available_memory() -> int:
-    """Bytes that can be had without swapping; all there is where the system does not say."""
-    table = Path("/proc/meminfo")
-    if table.exists():
-        for line in table.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def in_words(box: Box) -> str:

@@ -3,11 +3,11 @@
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host.progress import TellShare
 from ergodica.verify.completeness.construction import Flow, flow_on
 from ergodica.verify.completeness.extent import holding, mass_outside
 from ergodica.verify.completeness.grid import Box, Grid, in_words
 from ergodica.verify.functions import HandWritten
-from ergodica.verify.waiting import Tell
 
 # Shares of the maximum to which exp(-H) falls at the faces, from the widest box down. What F leaves at the faces, and
 # what it holds in its highest modes, both come back in Q p; a narrower box is tried while the second is the larger.
@@ -16,7 +16,7 @@ ENOUGH = {2: 1e-13, 3: 3e-6}  # of the largest F: below it a narrower box is not
 CUT = 1e-5  # share of the mass that a given box may leave outside
 
 
-def laid_flow(process: HandWritten, given: Box | None, resolution: int, lowest: float, tell: Tell) -> Flow:
+def laid_flow(process: HandWritten, given: Box | None, resolution: int, lowest: float, tell: TellShare) -> Flow:
     """The current on the grid that loses least of it; `tell` is told the share that is done."""
     boxes = laid_boxes(process, given)
     best = flow_on(Grid(boxes[0], resolution), process, lowest, tell)

@@ -21,6 +21,7 @@ from jaxtyping import Array
 from ergodica import structure
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
+from ergodica.host.progress import waiting
 from ergodica.report import Check, Report
 from ergodica.verify.completeness.conditions import integrable, stationary
 from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant
@@ -29,7 +30,6 @@ from ergodica.verify.completeness.grid import Box, check_memory, in_words
 from ergodica.verify.completeness.laying import laid_flow
 from ergodica.verify.completeness.rebuilt import CurlAt, RebuiltCurl
 from ergodica.verify.functions import HandWritten, Values, hand_written
-from ergodica.verify.waiting import waiting
 
 METHODS: dict[str, Callable[[Flow], list[np.ndarray]]] = {"fourier": fourier, "closed form": closed_form}
 

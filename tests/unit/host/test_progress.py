@@ -4,7 +4,7 @@ import io
 import sys
 import time
 
-from ergodica.verify import waiting
+from ergodica.host import progress
 
 
 class Terminal(io.StringIO):
@@ -16,8 +16,8 @@ def shown(monkeypatch, after, is_terminal=True):
     stream = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(waiting, "SHOWN_AFTER", after)
-    with waiting.waiting("auditing"):
+    monkeypatch.setattr(progress, "SHOWN_AFTER", after)
+    with progress.waiting("auditing"):
         time.sleep(0.4)
     return "auditing" in stream.getvalue()
 

@@ -3,13 +3,13 @@
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ergodica.errors import InputError
-from ergodica.output.blocks import could_not
 
 LONGEST = 200  # bytes of a name that temporary names repeat: most file systems allow 255
 
@@ -83,3 +83,10 @@ def hidden(path: Path, ending: str) -> Path:
 
 def _temporary(path: Path, process: int) -> Path:
     return hidden(path, f"{process}.part")
+
+
+def could_not(what: str, path: Path | str, error: Exception) -> InputError:
+    """One line from what the system says: a full disk, a folder that is read-only, ..."""
+    text = " ".join(str(getattr(error, "strerror", None) or error or type(error).__name__).split())
+    said = re.search(r"error message = '([^']+)'", text)  # within a long text of h5py's
+    return InputError(f"could not {what} {path}: {said[1] if said else text}")

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from ergodica.driver import engine, threads
+from ergodica.driver import engine
+from ergodica.host import threads
 from tests.unit.driver.runs import run
 
 

@@ -1,0 +1,35 @@
+"""The digest of a traced function: the same for the same computation, another for another, typed keys included."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ergodica.host.tracing import traced_digest
+
+ONE = jnp.ones(3)
+
+
+def adding(number):
+    values = jnp.full(3, number)
+    return lambda x: x + values
+
+
+def drawing(seed):
+    key = jax.random.key(seed)
+    return lambda x: x + jax.random.normal(key, x.shape)
+
+
+def test_what_a_function_closes_over_counts():
+    assert traced_digest(adding(1.0), ONE) == traced_digest(adding(1.0), ONE)
+    assert traced_digest(adding(1.0), ONE) != traced_digest(adding(2.0), ONE)
+    assert traced_digest(jax.jit(adding(1.0)), ONE) != traced_digest(jax.jit(adding(2.0)), ONE)
+
+
+def test_typed_keys_count():
+    assert traced_digest(drawing(1), ONE) == traced_digest(drawing(1), ONE)
+    assert traced_digest(drawing(1), ONE) != traced_digest(drawing(2), ONE)
+
+
+def test_shapes_and_dtypes_of_arguments_count():
+    assert traced_digest(jnp.sum, ONE) != traced_digest(jnp.sum, jnp.ones(4))
+    assert traced_digest(jnp.sum, ONE) != traced_digest(jnp.sum, np.ones(3, np.float32))

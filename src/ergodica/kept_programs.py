@@ -5,7 +5,8 @@ are changed while one of ours may be made, and then put back. Nothing is kept wh
 (`jax_compilation_cache_dir`), or set `ERGODICA_CACHE=off`; `ERGODICA_CACHE=/a/folder` puts it elsewhere. A folder that
 cannot be written, an entry that is damaged, a disk that is full: then it is compiled, as without a cache. JAX packs
 entries by zlib, whose checksum has a damaged one refused and not run. Where it would take zstd, which it writes without
-one, nothing is kept.
+one, nothing is kept. JAX never writes over an entry, so one that is damaged (a process was killed while it wrote it) is
+removed here: it is looked for where more was compiled than came to the folder.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import platform
 import sys
 import threading
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -30,9 +32,14 @@ DIRECTORY, SWITCH = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
 # a program that took no time to compile is worth keeping as well: a run has some twenty of them
 SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
 
-_lock = threading.Lock()
+MISS = "/jax/compilation_cache/cache_misses"
+ENTRY = "-cache"  # how the names of entries end
+
+_lock, _noting = threading.Lock(), threading.Lock()
 _inside = 0  # runs that are compiling, in all threads
 _before: dict[str, object] = {}
+_missed: set[str] | None = None  # entries there before the first program that was compiled; None: none was so far
+_misses = 0
 
 
 @contextmanager
@@ -57,17 +64,22 @@ def _enter() -> bool:
             changed = {DIRECTORY: str(folder), **SETTINGS}
             _before.update({name: getattr(jax.config, name) for name in changed})
             _be_quiet()
+            _count_misses()
             _set(changed)
         _inside += 1
         return True
 
 
 def _leave() -> None:
-    global _inside
+    global _inside, _missed, _misses
     with _lock:
         _inside -= 1
         if _inside == 0:
             _set(_before)
+            folder, before = _folder(), _missed
+            if folder is not None and before is not None and len(_names(folder) - before) < _misses:
+                _remove_damaged(folder, before)
+            _missed, _misses = None, 0
 
 
 def _set(values: dict[str, object]) -> None:
@@ -80,6 +92,39 @@ def _set(values: dict[str, object]) -> None:
 def _be_quiet() -> None:
     """A cache that does not work is no concern of whoever samples. Once: to put filters back is not safe in threads."""
     warnings.filterwarnings("ignore", r"Error (reading|writing) persistent compilation cache entry")
+
+
+@cache
+def _count_misses() -> None:
+    jax.monitoring.register_event_listener(_note)
+
+
+def _note(event: str, **_: object) -> None:
+    """JAX has compiled a program and is about to write it."""
+    global _missed, _misses
+    if event == MISS and _inside:
+        with _noting:
+            folder = _folder()
+            if _missed is None and folder is not None:
+                _missed = _names(folder)
+            _misses += 1
+
+
+def _names(folder: Path) -> set[str]:
+    with suppress(OSError):
+        return set(os.listdir(folder))
+    return set()
+
+
+def _remove_damaged(folder: Path, names: set[str]) -> None:
+    for name in names:
+        if not name.endswith(ENTRY):
+            continue
+        with suppress(OSError):
+            try:
+                zlib.decompress((folder / name).read_bytes())
+            except zlib.error:
+                (folder / name).unlink(missing_ok=True)
 
 
 @cache

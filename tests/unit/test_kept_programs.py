@@ -1,5 +1,7 @@
 """Compiled programs are kept for the next process: ours alone, in bounded room, and never in the way."""
 
+import zlib
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -61,6 +63,36 @@ def test_a_damaged_entry_is_compiled_again_without_a_word(tmp_path, damage):
         path.write_bytes(damage(path.read_bytes()))
     with keeping_programs():
         assert jnp.array_equal(compiled(5.5), expected)
+    assert not any(is_damaged(path) for path in entries(tmp_path))
+    with keeping_programs():
+        compiled(5.5)
+    kept = {path: path.stat().st_mtime_ns for path in entries(tmp_path)}
+    assert kept
+    with keeping_programs():
+        compiled(5.5)
+    assert {path: path.stat().st_mtime_ns for path in entries(tmp_path)} == kept
+
+
+def is_damaged(path):
+    try:
+        return not zlib.decompress(path.read_bytes())
+    except zlib.error:
+        return True
+
+
+def test_the_entry_of_a_process_that_was_killed_is_replaced(tmp_path):
+    with keeping_programs():
+        compiled(8.5)
+    whole = {path.name for path in entries(tmp_path)}
+    path = max(entries(tmp_path), key=lambda path: path.stat().st_size)
+    path.write_bytes(path.read_bytes()[:-100])
+    with keeping_programs():  # finds it
+        compiled(8.5)
+        compiled(9.5)
+    with keeping_programs():  # writes it
+        compiled(8.5)
+    assert not any(is_damaged(path) for path in entries(tmp_path))
+    assert whole < {path.name for path in entries(tmp_path)}
 
 
 @pytest.mark.parametrize("place", ["a file", "off"])

@@ -34,6 +34,10 @@ from ergodica.output.names import named
 EVERY = 5.0  # seconds
 FORMAT = 2  # 1: of version 0.1.0, without checksums
 FILE = "checkpoint.npz"
+OLDER = (
+    "is a finished run of version 0.1.0 of ergodica, which told runs apart by other marks: whether it is the one asked "
+    "for cannot be compared, and it is left as it is"
+)
 
 
 def part_folder(out: Path | str) -> Path:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.checkpoint import Checkpoint, CouldNotWrite, check_same, read_checkpoint
+from ergodica.driver.checkpoint import OLDER, Checkpoint, CouldNotWrite, check_same, read_checkpoint
 from ergodica.driver.compose import Composed, compose, parts_of
 from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.finite import NothingSampled
@@ -178,8 +178,12 @@ def _written(run: Composed, settings: dict[str, Any], moments: Any) -> tuple[PyT
 
 def _finished(request: Request) -> Run:
     """The run in `out`; refused where it is not the one asked for."""
+    from ergodica.output.files import is_of_version_0_1_0
+
     assert request.out is not None
     assert request.folder is not None
+    if is_of_version_0_1_0(request.out):
+        raise InputError(f"{request.out} {OLDER}: give another `out`")
     found = load(request.out)
     before = found.settings.get("identity")
     if not isinstance(before, dict) or not isinstance(before.get("versions"), dict):

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ergodica.driver.checkpoint import check_same
+from ergodica.driver.checkpoint import OLDER, check_same
 from ergodica.errors import InputError
 from ergodica.host import lock
 from ergodica.host.atomic_files import could_not
@@ -82,7 +82,10 @@ class RunFolder:
         """Whether it holds the run that is asked for; InputError if it is another one."""
         if self.path is None or not (self.path / "run.json").exists():
             return False
-        before = files.figures_of(self.path).get("identity")
+        figures = files.figures_of(self.path)
+        if "files" not in figures:
+            raise InputError(f"{self.path} {OLDER}: give another folder")
+        before = figures.get("identity")
         if not isinstance(before, dict) or "versions" not in before:
             raise InputError(f"{self.path} does not say what it was learnt from: give another folder")
         check_same(before, identity, self.path)

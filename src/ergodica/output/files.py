@@ -76,15 +76,31 @@ def save_blocks(
 
 def load(path: Path | str) -> Loaded:
     """Read what `save` wrote, or draws (chain, draw, ...) in the group `posterior` of another library's file."""
+    path = Path(path)
+    with _opened(path) as file:
+        return _loaded(_Reader(file, path, checked.holds_sum(path)), file, path)
+
+
+def is_of_version_0_1_0(path: Path | str) -> bool:
+    """Whether that version wrote it: it left no checksums, and told runs apart by other marks than this one."""
+    with _opened(Path(path)) as file:
+        return _format(file.attrs) == 1 and SEAL not in file.attrs
+
+
+def _format(attrs: Any) -> int:
+    return int(attrs.get("ergodica_format", FORMAT if SEAL in attrs else 0))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, to be read; whatever is raised meanwhile is one line."""
     import h5netcdf
 
-    path = Path(path)
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}: expected the netCDF file of a run")
     try:
-        is_whole = checked.holds_sum(path)
         with h5netcdf.File(path, "r") as file:
-            return _loaded(_Reader(file, path, is_whole), file, path)
+            yield file
     except InputError:
         raise
     except Exception as error:  # h5py and h5netcdf raise many kinds for a damaged file
@@ -205,7 +221,7 @@ class _Reader:
         self.path = path
         self._held: dict[str, np.ndarray] = {}
         attrs = file.attrs
-        version = int(attrs.get("ergodica_format", FORMAT if SEAL in attrs else 0))
+        version = _format(attrs)
         if version > FORMAT:
             raise InputError(f"{path} has format {version} and this ergodica reads up to {FORMAT}: install a newer one")
         if is_whole:

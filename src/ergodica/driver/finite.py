@@ -40,7 +40,7 @@ class Frozen(NamedTuple):
 def newly_frozen(
     kernel: Kernel, visits: Sequence[Visit | None], first: int, sizes: np.ndarray, known: Sequence[Frozen]
 ) -> list[Frozen]:
-    """Those frozen in the chunk that began at step `first`; warned of, once each.
+    """Those frozen in the chunk that began at step `first`.
 
     `sizes`: of the step before the chunk, and of its own. Where a field of the recipe knows the reason (`eg.gsgrhmc`:
     its offset) the run stops with it.
@@ -63,9 +63,13 @@ def newly_frozen(
         raise NothingSampled(
             f"no chain is finite for more than {steps} steps, as {example.words()}: {example.advice()}"
         )
-    for frozen in found:
-        warnings.warn(f"{frozen.words()} and stays at its last finite state: {frozen.advice()}", stacklevel=2)
     return found
+
+
+def warn_of_frozen(found: Sequence[Frozen]) -> None:
+    """Say so, once for each. Where warnings are errors this ends the run: what it has must be on disk by then."""
+    for frozen in found:
+        warnings.warn(f"{frozen.words()} and stays at its last finite state: {frozen.advice()}", stacklevel=3)
 
 
 def _not_finite(potential: Any) -> str | None:

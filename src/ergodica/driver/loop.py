@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from ergodica.driver.checkpoint import Checkpoint
 from ergodica.driver.chunk import Visit
-from ergodica.driver.finite import ADVICE, Frozen, newly_frozen
+from ergodica.driver.finite import ADVICE, Frozen, newly_frozen, warn_of_frozen
 from ergodica.driver.pace import Pace, now
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept, Store
@@ -65,8 +65,13 @@ def follow(
     checkpoint: Checkpoint | None,
     interrupts: Interrupts,
     progress: bool,
-) -> None:
-    """Every chain to its last step; what is kept goes to the store as it comes."""
+) -> list[Frozen]:
+    """Every chain to its last step; what is kept goes to the store as it comes.
+
+    Returns:
+        The chains frozen in the last chunk, to be warned of when the file is written.
+    """
+    found: list[Frozen] = []
     total, is_first = course.total, True
     with counting("sampling", "steps", total, progress, course.step) as tell:
         count = pace.count(course.step) if course.step < total else 0
@@ -78,24 +83,30 @@ def follow(
             is_first = False
             taken = now() - begin
             pace.made(count, taken)
-            _note(chains, course, visits, first, count)
+            found = _note(chains, course, visits, first, count)
             with nullcontext() if checkpoint is None else checkpoint.advising():
                 is_withdrawn = _withdraw(chains, store, visits, first)
                 temperature = _keep(chains, store, visits, first, count)
                 course.step, course.seconds, count = first + count, course.seconds + taken, following
                 tell(course.step, _note_of(temperature, len(course.frozen)))
                 if checkpoint is not None:
-                    # of draws that were changed the checkpoint before says something else
-                    is_urgent = interrupts.received is not None or is_withdrawn
+                    # of draws that were changed the checkpoint before says something else; of a chain that is frozen
+                    # a warning follows, which is not given again
+                    is_urgent = interrupts.received is not None or is_withdrawn or bool(found)
                     checkpoint.save_if_due(chains, course, is_urgent=is_urgent)
-            if interrupts.received is not None and course.step < total:
-                interrupts.stop(f"stopped at step {course.step:,} of {total:,}; {interrupts.advice}")
+            if course.step < total:
+                warn_of_frozen(found)
+                if interrupts.received is not None:
+                    interrupts.stop(f"stopped at step {course.step:,} of {total:,}; {interrupts.advice}")
+    return found
 
 
-def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int, count: int) -> None:
+def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int, count: int) -> list[Frozen]:
+    """What the steps met; the chains frozen in them."""
     before = max(first - 1, 0)
     sizes = np.append(chains.sizes.between(before, before + 1), chains.sizes.between(first, first + count))
-    course.frozen += newly_frozen(chains.kernel, visits, first, sizes, course.frozen)
+    found = newly_frozen(chains.kernel, visits, first, sizes, course.frozen)
+    course.frozen += found
     seen = [visit for visit in visits if visit is not None]
     course.steps_seen += count * len(visits)
     for visit in seen:
@@ -106,6 +117,7 @@ def _note(chains: Chains, course: Course, visits: list[Visit | None], first: int
             course.largest_step = min(
                 course.largest_step, float(visit.largest_step[visit.is_alive[1:]].min(initial=np.inf))
             )
+    return found
 
 
 def _note_of(temperature: float, frozen: int) -> str:

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 from ergodica.driver.checkpoint import OLDER, Checkpoint, CouldNotWrite, check_same, read_checkpoint
 from ergodica.driver.compose import Composed, compose, parts_of
 from ergodica.driver.correlation import chain_correlation
-from ergodica.driver.finite import NothingSampled
+from ergodica.driver.finite import Frozen, NothingSampled, warn_of_frozen
 from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals, warn_of_temperature
 from ergodica.driver.request import Request
 from ergodica.driver.run import Run, load
@@ -107,8 +107,8 @@ def _made(request: Request, run: Composed) -> Run:
     checkpoint = run.checkpoint
     try:
         with noted_interrupts(None if checkpoint is None else checkpoint.how_to_resume()) as interrupts:
-            follow(run.engine, run.store, run.course, run.pace, checkpoint, interrupts, request.progress)
-            found = _result(request, run)
+            lost = follow(run.engine, run.store, run.course, run.pace, checkpoint, interrupts, request.progress)
+            found = _result(request, run, lost)
             if interrupts.received is not None:
                 interrupts.stop(f"the run was at its end; {request.out} has all of it")
         return found
@@ -127,7 +127,7 @@ def _is_void(error: Exception, checkpoint: Checkpoint) -> bool:
     return isinstance(error, NothingSampled) or (checkpoint.step == 0 and not isinstance(error, CouldNotWrite))
 
 
-def _result(request: Request, run: Composed) -> Run:
+def _result(request: Request, run: Composed, lost: list[Frozen]) -> Run:
     _check_draws(run)
     posterior, stats = run.store.posterior(), run.store.statistics()
     settings = run.settings | {
@@ -143,6 +143,7 @@ def _result(request: Request, run: Composed) -> Run:
         with run.checkpoint.advising():
             posterior, stats = _written(run, settings, moments)
     # after the file: with warnings as errors there would never be one
+    warn_of_frozen(lost)
     warn_of_cuts(run.course, float(np.max(stats["step_size"], initial=0.0)))
     warn_of_refusals(stats)
     warn_of_temperature(stats, settings)

@@ -1,5 +1,7 @@
 """A chain that is no longer finite stays where it was, is named once, and the others go on."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,6 +55,23 @@ def test_one_is_frozen_and_the_others_go_on(monkeypatch, tmp_path):
     assert read.stats["diverging"].dtype == bool
     np.testing.assert_array_equal(read.stats["diverging"], diverging)
     assert not read.is_finite
+
+
+@pytest.mark.parametrize("first", [1, 40], ids=["on the way", "in the last chunk"])
+def test_where_warnings_are_errors_the_run_can_be_resumed_and_finished(monkeypatch, tmp_path, first):
+    whole = frozen_run()
+    monkeypatch.setattr(pace, "_rates", {})
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    monkeypatch.setattr(pace, "FIRST", (first,))
+    settings = {"steps": 40, "step_size": 0.1, "chains": 3, "progress": False, "out": tmp_path / "run.nc"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="chain 1 met a potential of -inf"):
+            eg.sample(WELL, eg.sgld(), start, **settings)
+        assert (tmp_path / "run.nc").exists() == (first == 40)
+        again = eg.sample(WELL, eg.sgld(), start, resume=True, **settings)
+    assert again.posterior.tobytes() == whole.posterior.tobytes()
+    assert again.settings["frozen"] == whole.settings["frozen"]
 
 
 def test_chains_in_a_group_are_frozen_apart_and_frozen_draws_are_no_part_of_moments():

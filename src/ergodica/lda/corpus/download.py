@@ -14,6 +14,7 @@ from ergodica.errors import InputError
 TIMEOUT = 60.0  # seconds without a byte before a connection counts as dropped
 WAIT = 1.0  # seconds before the second try in a row; doubled for each one after it
 TRIES = 5  # connections in a row that bring nothing
+ASKED = 3  # times that a server is asked what it has
 DROPPED = (http.client.HTTPException, ConnectionError, TimeoutError, urllib.error.URLError, OSError)
 CLOSED = "the connection was closed"
 
@@ -35,7 +36,7 @@ class Download:
     def __init__(self, address: str, start: int = 0):
         self._plain, self._credentials = _split(address)
         self.address, self.position, self.total = without_password(address), 0, None
-        self._tag, self._response = None, None
+        self._tag, self._response, self.told = None, None, ""
         self._connect(start)
         while self.position < start:  # a server without ranges sends everything: what comes before is passed over
             if not self.read(min(start - self.position, 1 << 20)):
@@ -131,6 +132,7 @@ class Download:
         # RFC 9110, 13.1.5: a weak tag may not stand in If-Range.
         self._tag = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
         self._response, self.position, self.total = response, begins, total
+        self.told = " ".join(response.headers.get(name) or "-" for name in ("ETag", "Last-Modified", "Content-Length"))
 
     def _extent(self, response: Any, start: int, dropped: str) -> tuple[int, int | None]:
         """The first byte that the response brings, and the size of the file where the server says it."""
@@ -149,16 +151,22 @@ class Download:
 
 
 def told_by_server(address: str) -> str:
-    """Tag, time of change and size of what is there, as far as the server says; empty where it says nothing."""
-    plain, credentials = _split(address)
-    request = urllib.request.Request(plain, headers={"User-Agent": "ergodica"}, method="HEAD")
-    if credentials:
-        request.add_unredirected_header("Authorization", credentials)
-    try:
-        with _OPENER.open(request, timeout=TIMEOUT) as response:
-            return " ".join(response.headers.get(name) or "-" for name in ("ETag", "Last-Modified", "Content-Length"))
-    except (*DROPPED, ValueError, InputError):
-        return ""
+    """Tag, time of change and size of what is there, each "-" where the server does not say it.
+
+    Asked for as the file itself is (GET), and dropped after the headers: some servers refuse HEAD, now and then or
+    always, or answer it otherwise. InputError where there is no answer: nothing that was saved could be compared.
+    """
+    number = 1
+    while True:
+        try:
+            found = Download(address)
+            found.close()
+            return found.told
+        except InputError as error:
+            if number == ASKED:
+                raise InputError(f"{error}, so whether it is the same corpus cannot be told: try again") from None
+        time.sleep(WAIT * 2 ** (number - 1))
+        number += 1
 
 
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus import Corpus, Documents, marks
+from ergodica.lda.corpus import Corpus, Documents, download, marks
 from ergodica.lda.corpus.download import told_by_server
 
 WORDS = ["ship", "harbour", "bread"]
@@ -58,24 +58,36 @@ def test_of_very_many_files_some_are_looked_into(tmp_path, monkeypatch):
 
 
 class Handler(BaseHTTPRequestHandler):
-    def do_HEAD(self):
-        self.send_response(200 if self.path == "/told" else 405)
+    """Knows no HEAD; every second GET of /flaky fails."""
+
+    asked = 0
+
+    def do_GET(self):
+        Handler.asked += 1
+        is_there = self.path == "/told" or (self.path == "/flaky" and Handler.asked % 2 == 0)
+        self.send_response(200 if is_there else 503)
         self.send_header("ETag", '"one"')
         self.send_header("Content-Length", "17")
         self.end_headers()
+        self.wfile.write(b"ship harbour ship")
 
     def log_message(self, *args):
         pass
 
 
-def test_of_an_address_what_the_server_says():
+def test_of_an_address_what_the_server_says(monkeypatch):
+    monkeypatch.setattr(download, "WAIT", 0.0)
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
             address = f"http://127.0.0.1:{server.server_address[1]}"
             assert told_by_server(f"{address}/told") == '"one" - 17'
-            assert told_by_server(f"{address}/silent") == ""
+            Handler.asked = 0
+            assert told_by_server(f"{address}/flaky") == '"one" - 17'
+            with pytest.raises(InputError, match=r"/silent: the server answered 503 .*: try again$") as raised:
+                told_by_server(f"{address}/silent")
+            assert "\n" not in str(raised.value)
         finally:
             server.shutdown()
             thread.join()

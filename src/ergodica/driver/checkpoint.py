@@ -10,7 +10,6 @@ when the run is taken up, and made again.
 
 import json
 import shlex
-import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +26,7 @@ from ergodica.driver.pace import now
 from ergodica.driver.store import Store
 from ergodica.errors import InputError
 from ergodica.host import lock, seal
-from ergodica.host.atomic_files import write_whole
+from ergodica.host.atomic_files import remove_folder, write_whole
 from ergodica.output.blocks import BlockFile
 from ergodica.output.names import named
 
@@ -114,7 +113,7 @@ class Checkpoint:
 
     def remove(self) -> None:
         self.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder, self.out)
 
 
 class Saved:

@@ -1,6 +1,7 @@
 """The parts of a run put together from what was asked for: chains at their start, or where a checkpoint left them."""
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -200,7 +201,10 @@ def _saved(request: Request) -> Saved | None:
     assert request.out is not None
     assert request.folder is not None
     check_free(request.out)
+    with suppress(OSError):  # one without anything in it, which a run that was killed has made or emptied
+        request.folder.rmdir()
     if not request.folder.exists():
+        remove_stale(request.out)
         return None
     if not request.resume:
         raise InputError(
@@ -208,7 +212,7 @@ def _saved(request: Request) -> Saved | None:
             "another `out`"
         )
     check_ours(request.folder)
-    remove_stale(Path(request.out))
+    remove_stale(request.out)
     return read_checkpoint(request.folder)
 
 

@@ -1,7 +1,7 @@
 """sample(): one call from target and recipe to draws."""
 
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ergodica.driver.run import Run, load
 from ergodica.driver.same import Same
 from ergodica.driver.store import SHARE
 from ergodica.errors import InputError
-from ergodica.host.atomic_files import check_name
+from ergodica.host.atomic_files import check_name, remove_folder, remove_stale
 from ergodica.host.lock import Lock
 from ergodica.host.memory import available_memory
 from ergodica.host.signals import noted_interrupts
@@ -195,16 +195,18 @@ def _finished(request: Request) -> Run:
     parts = parts_of(request, is_resumed=True)
     parts.engine.close()
     check_same(before, parts.identity(request.total) | {"steps": request.steps}, request.out)
+    with suppress(OSError):  # a folder that can only be read
+        remove_stale(request.out)
     if request.folder.exists():
-        _remove_left(request.folder, before)
+        _remove_left(request.folder, before, request.out)
     return replace(found, again=lambda: carry_out(request.halved(found.settings)))
 
 
-def _remove_left(folder: Path, identity: dict[str, Any]) -> None:
+def _remove_left(folder: Path, identity: dict[str, Any], out: Path) -> None:
     """What a kill left between the last byte of the file and the end; the folder of another run stays."""
     try:
         saved = read_checkpoint(folder)
     except InputError:
         return
     if saved is not None and saved.manifest["identity"] | {"steps": identity["steps"]} == identity:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder, out)

@@ -4,8 +4,9 @@ import hashlib
 import io
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,12 +53,29 @@ def renamed(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def remove_folder(folder: Path, path: Path) -> None:
+    """A folder beside `path` that nobody needs any more, as what was to become of it is there whole.
+
+    It gets a temporary name first: of a process that is killed meanwhile `remove_stale` takes what is left, where half
+    a folder under its own name would look like one of worth.
+    """
+    temporary = _temporary(path, os.getpid())
+    with suppress(OSError):  # such a name is there already, or the folder above cannot be written
+        folder.rename(temporary)
+        folder = temporary
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def remove_stale(path: Path) -> None:
-    """The temporary files of processes that were killed while they wrote `path`: nobody else may be writing it."""
+    """What processes left that were killed while they wrote `path`, or removed a folder in its favour, under temporary
+    names: nobody else may be writing it."""
     for other in path.parent.iterdir():
         process = other.name.removesuffix(".part").rpartition(".")[2]
         if process.isdigit() and other == _temporary(path, int(process)):
-            other.unlink(missing_ok=True)
+            if other.is_dir() and not other.is_symlink():
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
 
 
 def check_name(path: Path) -> None:

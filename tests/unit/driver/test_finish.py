@@ -112,6 +112,48 @@ def test_a_file_that_does_not_say_what_it_is_of_is_refused(whole, out):
         run(out=out, resume=True)
 
 
+def test_a_finished_run_of_version_0_1_0_is_refused_by_that_name(out, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("ergodica.output.tree.FORMAT", 1)
+        patch.setattr(files, "_seal", lambda path: None)
+        run(out=out)
+    before = out.read_bytes()
+    words = r"of version 0\.1\.0 .* cannot be compared.*: give another `out`$"
+    with pytest.raises(eg.InputError, match=words) as raised:
+        run(out=out, resume=True)
+    one_line(raised)
+    assert out.read_bytes() == before
+    assert os.listdir(out.parent) == ["run.nc"]
+
+
+def test_a_kill_while_the_folder_is_removed_is_in_nobodys_way(whole, out, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def half(folder, ignore_errors):
+        (folder / checkpoint.FILE).unlink()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", half)
+        with pytest.raises(Killed):
+            run(out=out)
+    assert out.exists()
+    left = [path.name for path in out.parent.iterdir() if path != out]
+    assert len(left) == 1
+    kept = shutil.move(out, out.with_name("kept.nc"))
+    shutil.copytree(out.with_name(left[0]), out.with_name(".other.nc.1.part"))  # of another file
+    assert_same_bytes(run(out=out), whole)
+    assert sorted(os.listdir(out.parent)) == [".other.nc.1.part", "kept.nc", "run.nc"]
+    assert_same_bytes(load(kept), whole)
+
+
+def test_an_empty_folder_is_no_unfinished_run(whole, out):
+    checkpoint.part_folder(out).mkdir()
+    assert_same_bytes(run(out=out), whole)
+    assert os.listdir(out.parent) == ["run.nc"]
+
+
 def test_of_two_folders_beside_a_finished_run_its_own_is_removed(finished, whole, out):
     folder = checkpoint.part_folder(out)
     for seed in (0, 1):

@@ -117,6 +117,23 @@ def test_large_batches_are_gathered_unless_windows_are_asked_for():
     assert run().settings["batches"] == "gathers"
 
 
+@pytest.mark.parametrize(("count", "length", "size"), [(40, 30, 200), (7, 3, 5), (300, 500, 20_000), (3, 400, 300_000)])
+def test_subsets_are_the_first_distinct_numbers_of_a_generator(count, length, size, monkeypatch):
+    """As they were when they were found by sorting: a run that was begun then goes on with the same rows."""
+    taken = []
+    monkeypatch.setattr(np, "sort", lambda *_, **__: taken.append("sorted"))
+    found = subsets(np.random.default_rng(3), count, length, size)
+    less = min(length, size - length)
+    drawn = int(size * np.log(size / (size - less)) + 6 * np.sqrt(less)) + 8
+    kind = np.uint32 if size << drawn.bit_length() <= 2**32 else np.uint64
+    numbers = np.random.default_rng(3).integers(size, size=(count, drawn), dtype=kind)
+    for row, expected in zip(found, numbers, strict=True):
+        first = list(dict.fromkeys(expected.tolist()))[:less]
+        first = first if less == length else [number for number in range(size) if number not in first]
+        assert row.tolist() == first
+    assert not taken  # it takes most of the time
+
+
 @pytest.mark.parametrize("length", [1, 3, 7, 10])
 def test_subsets_are_uniform_among_all_of_their_size(length):
     found = subsets(np.random.default_rng(1), 20_000, length, 10)

@@ -131,6 +131,8 @@ class Recipe(eqx.Module):
 
     def draw_auxiliaries(self, position: PyTree, key: Array, temperature: Any) -> Phase:
         names, values = ("position",), (position,)
+        if not self.energy:
+            return phase_type(names)(*values)
         keys = jax.random.split(key, max(len(self.energies), 1))
         for k, (name, energy) in zip(keys, self.energy.items(), strict=False):
             point = Point(phase_type(names)(*values), temperature=temperature)

@@ -23,8 +23,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.compiling import sound_filter_jit
-from ergodica.data.memory import Pool
+from ergodica.driver.shuffled import ShuffledCopy
 from ergodica.errors import InputError
+from ergodica.host.threads import Threads
 from ergodica.phase import BatchPair
 
 KINDS = ("windows", "epochs", "independent")
@@ -51,16 +52,19 @@ def copy_for(
 
 
 def batches_for(
-    target: Any, batch_size: int, is_paired: bool, is_compensated: bool, seed: int, kind: str | None = None
+    target: Any,
+    batch_size: int,
+    is_paired: bool,
+    is_compensated: bool,
+    seed: int,
+    kind: str | None = None,
+    copy: ShuffledCopy | None = None,
 ) -> "Batches":
-    """The kind asked for; if none, windows, and gathers where the variance of one shuffle's windows would be too far
-    off: also in the place of windows that were asked for, if the run compensates for their noise."""
+    """Of the kind that `kind_for` names. `copy`: of the rows, where it was begun before."""
     length = batch_size // 2 if is_paired else batch_size
-    is_large = 50 * batch_size > target.size
-    if kind in (None, "windows"):
-        kind = "gathers" if is_large and (kind is None or is_compensated) else "windows"
+    kind = kind_for(target.size, batch_size, is_compensated, kind)
     if kind == "windows":
-        return Windows(target, length, is_paired, seed)
+        return Windows(target, length, is_paired, seed, copy)
     if kind == "epochs" and is_compensated:
         raise InputError(
             "with batches='epochs' the gradients of neighbouring steps are not independent, and subtracting their "
@@ -100,11 +104,10 @@ class Windows(Drawn):
     size: int = eqx.field(static=True)
     is_paired: bool = eqx.field(static=True)
 
-    def __init__(self, target: Any, length: int, is_paired: bool, seed: int):
+    def __init__(self, target: Any, length: int, is_paired: bool, seed: int, copy: ShuffledCopy | None = None):
         self.size, self.is_paired, self.length = target.size, is_paired, length
-        order = np.random.default_rng(seed).permutation(self.size)
-        wrapped = np.concatenate([order, order[: self.length - 1]])
-        self.rows = jax.tree.map(lambda leaf: _taken(np.asarray(leaf), wrapped), target.data)
+        copy = copy or ShuffledCopy(target.data, target.size, length - 1, seed)
+        self.rows = copy.rows(length - 1)
 
     def ahead(self, keys):
         return _each(lambda key: jax.random.randint(key, (), 0, self.size), keys, self.is_paired)
@@ -114,15 +117,6 @@ class Windows(Drawn):
             return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, offset, self.length), self.rows)
 
         return _batch([window(offset) for offset in place])
-
-
-def _taken(leaf: np.ndarray, index: np.ndarray) -> Array:
-    """leaf[index], in memory that JAX takes as it is: `jnp.asarray` would copy all data once more."""
-    if leaf.dtype.kind not in "biufc" or jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype:
-        return jnp.asarray(leaf[index])
-    rows = Pool().array((len(index), *leaf.shape[1:]), leaf.dtype)
-    np.take(leaf, index, axis=0, out=rows, mode="clip")  # mode: "raise" would go through a copy
-    return jnp.from_dlpack(rows)
 
 
 class Gathered(Batches):
@@ -234,8 +228,7 @@ def subsets(generator: np.random.Generator, count: int, length: int, size: int) 
     # draw with replacement and take the first `length` that are distinct
     needed = size * np.log(size / (size - length))
     drawn = int(needed + 6 * np.sqrt(length)) + 8
-    bits = drawn.bit_length()
-    kind = np.uint32 if size << bits <= 2**32 else np.uint64
+    kind = np.uint32 if size << drawn.bit_length() <= 2**32 else np.uint64
     numbers = generator.integers(size, size=(count, drawn), dtype=kind)
     found, is_short = np.empty((count, length), np.int32), np.empty(count, bool)
     at_a_time = max(1, min(count, TABLE // size))

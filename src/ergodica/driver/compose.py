@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import data, tree
-from ergodica.driver.batches import Batches, FromDisk, Given, Numbered, batches_for
+from ergodica.driver.batches import Batches, FromDisk, Given, Numbered, batches_for, copy_for
 from ergodica.driver.checkpoint import Checkpoint, Saved, check_ours, check_same, read_checkpoint, starting_over
 from ergodica.driver.chunk import chunk_length
-from ergodica.driver.engine import Engine
+from ergodica.driver.engine import Engine, threads_for
 from ergodica.driver.external import ExternalEngine
 from ergodica.driver.feed import Feed, feed_length
 from ergodica.driver.fingerprint import batch_like, data_digest, numbers_of, step_digest, versions
@@ -27,11 +27,14 @@ from ergodica.driver.pace import Pace
 from ergodica.driver.reference import References
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
+from ergodica.driver.shuffled import ShuffledCopy
 from ergodica.driver.starts import Starts
 from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not, remove_stale
+from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
+from ergodica.targets import Posterior
 
 MOST_ROWS = 2**24  # numbers of rows that are drawn ahead for a chunk of one chain
 
@@ -90,6 +93,27 @@ def compose(request: Request) -> Composed:
 def parts_of(request: Request, is_resumed: bool) -> Parts:
     """The chains at their start; of a run that is taken up without the search for a mode, which it has behind it."""
     kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
+    threads = threads_for(request.chains)
+    try:
+        return _parts(request, kernel, threads, is_resumed)
+    except BaseException:
+        threads.close()
+        raise
+
+
+def _copy_begun(request: Request, kernel: Kernel, threads: Threads) -> ShuffledCopy | None:
+    """The copy of the rows that windows are cut from: made while the starts are looked at. Not during the search for a
+    mode, which may need the memory; and what cannot be right is left to those who refuse it."""
+    target, size = request.target, request.batch_size
+    if size is None or request.estimator is not None or not isinstance(target, Posterior):
+        return None
+    if target.source is not None or target.data is None or size > target.size:
+        return None
+    return copy_for(target, size, _is_compensated(kernel), request.seed, request.batches, threads)
+
+
+def _parts(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) -> Parts:
+    copy = _copy_begun(request, kernel, threads)
     sizes = StepSizes(request.step_size, request.total)
     starts = Starts(kernel, request)
     first = starts.first()
@@ -115,7 +139,8 @@ def parts_of(request: Request, is_resumed: bool) -> Parts:
         engine: Any = ExternalEngine(kernel, states, **common)
         pace = Pace(length, request.total)
     else:
-        engine = _compiled(request, kernel, starts, states, common, length, is_paired, is_resumed)
+        common["threads"] = threads
+        engine = _compiled(request, kernel, starts, states, common, length, is_paired, is_resumed, copy)
         pace = Pace(engine.length, request.total, engine.references.refresh, engine.program())
         kind = None if engine.batches is None else engine.batches.kind
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -131,7 +156,8 @@ def _shape(request: Request, position: PyTree) -> Shape:
     if request.keep == "moments":
         return Shape(None, request.chains, dtype)
     if not callable(request.keep):
-        return Shape(jax.eval_shape(lambda q: q, position), request.chains, dtype)
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), position)
+        return Shape(one, request.chains, dtype)
     one = jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, request.keep(q)), position)  # type: ignore[operator]
     if not jax.tree.leaves(one):
         raise InputError("the function given as keep returned no arrays: expected what is to be kept of a position")
@@ -140,7 +166,7 @@ def _shape(request: Request, position: PyTree) -> Shape:
 
 def _compiled(
     request: Request, kernel: Kernel, starts: Starts, states: list[State], common: dict[str, Any], length: int,
-    is_paired: bool, is_resumed: bool,
+    is_paired: bool, is_resumed: bool, copy: ShuffledCopy | None,
 ) -> Engine:  # fmt: skip
     references = References(request.estimator, request.target)
     positions = [state.phase.position for state in states]
@@ -151,7 +177,7 @@ def _compiled(
     kernel = references.kernel(kernel, own)
     batches, feed = None, None
     if request.batch_size is not None:
-        batches, feed = _batches(request, kernel, is_paired)
+        batches, feed = _batches(request, kernel, is_paired, copy)
         kernel = eqx.tree_at(lambda k: k.target, kernel, kernel.target.without_data())
         if feed is not None:
             length = min(length, feed_length(request.target, request.batch_size, feed.chains))
@@ -165,13 +191,20 @@ def _compiled(
     )  # fmt: skip
 
 
-def _batches(request: Request, kernel: Kernel, is_paired: bool) -> tuple[Batches, Feed | None]:
+def _is_compensated(kernel: Kernel) -> bool:
+    return kernel.gradient_noise is not None or kernel.recipe.gradient_noise is not None
+
+
+def _batches(
+    request: Request, kernel: Kernel, is_paired: bool, copy: ShuffledCopy | None
+) -> tuple[Batches, Feed | None]:
     size = request.batch_size
     assert size is not None
-    is_compensated = kernel.gradient_noise is not None or kernel.recipe.gradient_noise is not None
+    is_compensated = _is_compensated(kernel)
     source = getattr(request.target, "source", None)
     if source is None:
-        return batches_for(request.target, size, is_paired, is_compensated, request.seed, request.batches), None
+        kind, seed = request.batches, request.seed
+        return batches_for(request.target, size, is_paired, is_compensated, seed, kind, copy), None
     if is_compensated:
         raise InputError(
             "data on disk are read in epochs, whose gradients are not independent from step to step, and subtracting "

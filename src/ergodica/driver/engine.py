@@ -22,6 +22,15 @@ from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
 
 
+def threads_for(chains: int) -> Threads:
+    """Those of an engine with so many chains."""
+    return Threads(_workers(chains), "ergodica", _as_here())
+
+
+def _workers(chains: int) -> int:
+    return min(chains, os.cpu_count() or 1)
+
+
 def _as_here() -> Callable[[], None]:
     """Sets float64 in a new thread as it is in this one: `with jax.enable_x64(True)` holds in its own thread alone."""
     is_wide = jnp.asarray(0.0).dtype == jnp.float64
@@ -57,6 +66,7 @@ class Engine:
         feed: Feed | None,
         references: References,
         own: list[PyTree],
+        threads: Threads,
     ):
         self.kernel, self.batches, self.keep = kernel, batches, keep
         self.seed, self.sizes, self.kept, self.length = seed_words(seed), sizes, kept, length
@@ -74,9 +84,8 @@ class Engine:
             for state, reference in zip(states, own, strict=True)
         ]  # fmt: skip
         self.totals = [no_moments_yet(position) for _ in states] if is_moments else None
-        workers = min(len(states), os.cpu_count() or 1)
-        self.groups = np.array_split(np.arange(len(states)), workers) if is_shared else None
-        self._threads = Threads(workers, "ergodica", _as_here())
+        self.groups = np.array_split(np.arange(len(states)), _workers(len(states))) if is_shared else None
+        self._threads = threads
 
     def close(self) -> None:
         self._threads.close()

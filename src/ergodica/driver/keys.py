@@ -36,9 +36,10 @@ def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purp
 
 
 @sound_filter_jit
-def start_keys(seed: Array, chain: Any) -> Array:
-    """The keys of a chain's start for INIT and START, (2,). `seed`: its words."""
-    return jnp.stack([step_keys(seed, chain, jnp.zeros((1,), jnp.int32), p)[0] for p in (Purpose.INIT, Purpose.START)])
+def start_keys(seed: Array, chain: Any) -> tuple[Array, Array]:
+    """The keys of a chain's start for INIT and START. `seed`: its words."""
+    init, start = (step_keys(seed, chain, jnp.zeros((1,), jnp.int32), p)[0] for p in (Purpose.INIT, Purpose.START))
+    return init, start
 
 
 @sound_filter_jit

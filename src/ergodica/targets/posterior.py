@@ -162,7 +162,8 @@ class Posterior(Target):
     def _check_shapes(self, position: PyTree, batch: PyTree) -> None:
         """That the terms of this batch have the shape they must have; once for a function and shapes."""
         leaves, structure = jax.tree.flatten((position, batch))
-        kind = (structure, *((leaf.shape, str(leaf.dtype)) for leaf in map(jnp.asarray, leaves)))
+        # not as JAX's arrays: to make these takes as long as many steps
+        kind = (structure, *((np.shape(leaf), str(jax.dtypes.canonicalize_dtype(leaf.dtype))) for leaf in leaves))
         try:
             known = _fitting.setdefault(self.log_likelihood, set())
         except TypeError:  # a module that has no hash

@@ -1,12 +1,15 @@
 """A run like one before in the same process compiles nothing and goes in one chunk from the start."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
-from ergodica.driver import pace
+from ergodica.driver import pace, shuffled
 from ergodica.driver.engine import Engine
+from ergodica.driver.starts import Starts
 from tests.unit.driver.runs import assert_same_bytes, run
 
 
@@ -32,6 +35,38 @@ def test_the_pace_of_a_program_is_known_from_the_run_before(monkeypatch):
     assert chunks == [600]
     assert compiled == []
     assert_same_bytes(first, again)
+
+
+def test_rows_are_copied_while_the_start_is_looked_at(monkeypatch):
+    """Neither waits for the other: one after the other, this would end in an error."""
+    copying, looked = threading.Event(), threading.Event()
+    copied, first = shuffled._copied, Starts.first
+
+    def copy(*arguments):
+        copying.set()
+        assert looked.wait(30)
+        return copied(*arguments)
+
+    def look(self):
+        assert copying.wait(30)
+        state = first(self)
+        looked.set()
+        return state
+
+    expected = run(eg.sgld(), steps=20, batches="windows")
+    monkeypatch.setattr(shuffled, "_copied", copy)
+    monkeypatch.setattr(Starts, "first", look)
+    assert_same_bytes(run(eg.sgld(), steps=20, batches="windows"), expected)
+
+
+def test_rows_that_were_changed_in_place_are_copied_again():
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    target = eg.Posterior(lambda q: -jnp.sum(q**2), lambda q, b: -((b @ q - 1.5) ** 2), rows, init=jnp.zeros(3))
+    settings = {"steps": 10, "step_size": 1e-4, "batch_size": 2, "chains": 1, "progress": False}
+    before = eg.sample(target, eg.sgld(), **settings)
+    rows += 1
+    again = eg.sample(target, eg.sgld(), **settings)
+    assert not np.array_equal(before.stats["potential"], again.stats["potential"])
 
 
 def test_a_chunk_is_compiled_once(caplog):

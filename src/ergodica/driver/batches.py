@@ -246,7 +246,7 @@ def _first_distinct(numbers: np.ndarray, length: int, size: int) -> tuple[np.nda
     places = np.arange(drawn, dtype=np.int16 if drawn < 2**15 else np.int32)
     cells = numbers.astype(np.intp) + size * np.arange(count)[:, None]
     # For each number the place where it stands first: the last one that is written, from the end. What nobody writes
-    # nobody reads. (Sorting, with places behind the numbers, takes three times as long.)
+    # nobody reads. (Sorting, with places behind the numbers, took longer.)
     table = np.empty(count * size, places.dtype)
     table[cells[:, ::-1].reshape(-1)] = np.tile(places[::-1], count)
     is_new = table.take(cells) == places

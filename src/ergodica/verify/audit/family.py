@@ -154,7 +154,7 @@ def _explained(row: Row) -> str:
     if row.audit.temperature is None:
         return row.audit.notes[0]
     if row.outcome == "undecided":
-        return f"undecided: {unseen(row.audit)}"
+        return f"undecided: {unseen(row.audit)}" if row.audit.is_decided else row.audit["decides"].explanation
     failed = "".join(f"; {row.audit[name].explanation}" for name in row.failed if name != "temperature")
     return f"samples at temperature {row.audit.temperature}, asked for {row.law.temperature:g}{failed}"
 

@@ -1,4 +1,4 @@
-"""What is missing in a step that is wrong, where its first moments identify it: Gamma, or Hastings' ratio.
+"""What is wrong with a step, where its first moments identify it: Gamma, Hastings' ratio, a test's temperature.
 
 With D(x) from dx dx' / 2h, a step without Gamma has the drift -D grad U and nothing else. For any w(x), by parts,
 
@@ -8,7 +8,12 @@ With D(x) from dx dx' / 2h, a step without Gamma has the drift -D grad U and not
 with c = 1 where Gamma is left out and c = 2 where it has the wrong sign. w is 1, and the coordinate itself.
 
 A Metropolis test that leaves out the ratio of the proposals counts the drift of a Langevin proposal twice: uphill moves
-are refused as often as it takes to double it, and the law is that of half the temperature.
+are refused as often as it takes to double it, and the law is that of half the temperature. So is that of a walk with a
+test at half the temperature, which refuses twice as many: a test that takes moves uphill by u = dx . grad U/T with the
+chance exp(-b u) gives b times the drift that the noise asks for, and refuses a share E[1 - exp(-b u)] of as many moves
+as go downhill. With b from that share and the drift c times what the noise asks for, b = c is a test without a drift in
+its proposal, at temperature T/c; b = 1 and c = 2 is a Langevin proposal behind a test without Hastings' ratio, or with
+it and at T/2, which is the same to this order; b = 0 is no matter of the test.
 """
 
 import equinox as eqx
@@ -28,13 +33,15 @@ CLEAR = 6.0  # standard errors of a Gamma that is there
 FITS = 5.0  # standard errors within which one factor explains all that is left over
 SURE, CLOSE = 0.12, 0.3  # standard error and distance of a factor that may be called 1 or 2
 REFUSED = 0.005  # share of steps that stand still where there is a Metropolis test
+HARSHEST = 50.0  # b of a test that takes next to nothing uphill
+ALIKE = 0.15  # distance of b from what it is compared with, relative
 
 
 def culprit(step: Step, features: Features, law: Reference, balance: Balance, seed: int) -> str | None:
     """What a step that was rejected leaves out, in words; None where its moments do not tell."""
     half = len(law.draws) // 2
     per_block = min(max(BLOCK // half, 1), law.draws.shape[1])
-    deviation, rows, stands = np.asarray(features.deviation), [], []
+    deviation, rows, stands, climbs = np.asarray(features.deviation), [], [], []
     blocks = range(0, law.draws.shape[1] - per_block + 1, per_block)[:BLOCKS]
     for k, at in enumerate(blocks):
         one, other = law.draws[:half, at : at + per_block], law.draws[half : 2 * half, at : at + per_block]
@@ -47,18 +54,44 @@ def culprit(step: Step, features: Features, law: Reference, balance: Balance, se
         places = [(x - np.asarray(features.mean)) / deviation for x in pair]
         rows.append(np.concatenate([_with_one(far, slopes) / FAR, _with_place(places, near, slopes) / NEAR], axis=2))
         stands.append(np.mean([(dx == 0).all(-1) for dx in far]))
-    return _hastings(balance, step.dim, float(np.mean(stands))) or _gamma(np.mean(rows, axis=0))
+        climbs += [np.where((dx == 0).all(-1), np.nan, (dx * g).sum(-1)) for dx, g in zip(near, slopes, strict=True)]
+    refused = float(np.mean(stands))
+    ratio = 1 - balance.residual[: step.dim]
+    is_alike = np.all(np.abs(ratio - ratio.mean()) < CLOSE * ratio.mean() + 2 * balance.error[: step.dim])
+    tested = _test(refused, float(ratio.mean()), harshness(np.stack(climbs)), features) if is_alike else None
+    return tested or _gamma(np.mean(rows, axis=0))
 
 
-def _hastings(balance: Balance, dim: int, stands: float) -> str | None:
-    ratio = 1 - balance.residual[:dim]
-    if stands < REFUSED or not np.all(np.abs(ratio - 2) < CLOSE + 2 * balance.error[:dim]):
+def harshness(climbs: np.ndarray) -> float:
+    """b of a Metropolis test that takes u = dx . grad U/T uphill with the chance exp(-b u), from the u of moves, NaN
+    where they were refused: as many as went downhill, and as far, would have gone uphill."""
+    refused, down = np.isnan(climbs).sum(), -climbs[climbs < 0]
+    low, high = 0.0, HARSHEST
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.sum(-np.expm1(-middle * down)) < refused else (low, middle)
+    return low
+
+
+def _test(refused: float, ratio: float, b: float, features: Features) -> str | None:
+    """What a Metropolis test does wrong, by the share of steps that it refuses, the drift over what the noise asks for,
+    and its harshness b."""
+    if refused < REFUSED or abs(ratio - 1) < SURE:
         return None
-    return (
-        f"{100 * stands:.2g} % of steps are refused, and drift is {ratio.mean():.2f} times what the noise asks for: "
-        "that is what a Metropolis test does to a Langevin proposal without the ratio of the proposals (Hastings' "
-        "ratio; with a momentum, its kinetic energy)"
-    )
+    asked = float(features.temperature)
+    begin = f"{100 * refused:.2g} % of steps are refused, and drift is {ratio:.2f} times what the noise asks for: "
+    if abs(b - ratio) < ALIKE * ratio:
+        return (
+            f"{begin}as many as a Metropolis test at temperature {asked / ratio:.2g} refuses of a proposal without a "
+            f"drift, asked for {asked:g}"
+        )
+    if abs(ratio - 2) < CLOSE and abs(b - 1) < CLOSE:
+        return (
+            f"{begin}that is what a Metropolis test does to a Langevin proposal without the ratio of the proposals "
+            "(Hastings' ratio; with a momentum, its kinetic energy), and what a test with it does at temperature "
+            f"{asked / 2:.2g}, asked for {asked:g}: both fit"
+        )
+    return None
 
 
 def _gamma(rows: np.ndarray) -> str | None:

@@ -13,7 +13,7 @@ from ergodica.errors import InputError
 from ergodica.host.progress import waiting
 from ergodica.report import Check, Report, columns, number, paragraph
 from ergodica.verify.audit.engine import audited, checked_seed, positive
-from ergodica.verify.audit.family_words import Row, ladder_top, unseen, words
+from ergodica.verify.audit.family_words import BLIND, Row, ladder_top, unseen, words
 from ergodica.verify.audit.known_laws import KnownLaw, known_laws
 from ergodica.verify.audit.result import FALSE_ALARM, Audit
 from ergodica.verify.audit.steps import one_line
@@ -154,7 +154,8 @@ def _explained(row: Row) -> str:
     if row.audit.temperature is None:
         return row.audit.notes[0]
     if row.outcome == "undecided":
-        return f"undecided: {unseen(row.audit)}"
+        is_blind = row.audit.figures["seen"]["temperature"] >= BLIND
+        return f"undecided: {unseen(row.audit)}" if is_blind else row.audit["decides"].explanation
     failed = "".join(f"; {row.audit[name].explanation}" for name in row.failed if name != "temperature")
     return f"samples at temperature {row.audit.temperature}, asked for {row.law.temperature:g}{failed}"
 

@@ -122,7 +122,10 @@ class Features(NamedTuple):
             return f"{names[i]} with {names[j]}"
         if k < self.shape.stop:
             return names[(k - self.shape.start) % self.dim]
-        return "a product of three coordinates" if k < self.triple.stop else "the energy"
+        if k < self.triple.stop:
+            three = [names[int(x[k - self.triple.start])] for x in self.triples]
+            return f"the product of {three[0]}, {three[1]} and {three[2]}"
+        return "the energy"
 
     def observe(self, x: Array) -> Array:
         potential, gradient = self.target.evaluate(self.layout.unravel(x))

@@ -117,9 +117,11 @@ class Ladder:
 
     @property
     def one_sided(self) -> tuple[int, ...]:
-        """Coordinates that stay on one side of the mean, at every step size at which chains are finite."""
-        finite = [set(rung.one_sided) for rung in self.rungs.values() if rung.is_finite]
-        return tuple(sorted(set.intersection(*finite))) if finite else ()
+        """Coordinates that stay on one side of the mean, at every step size at which chains are finite, and forget how
+        far from it they are, at one of them at least."""
+        finite = [rung for rung in self.rungs.values() if rung.is_finite]
+        moving = {i for rung in finite for i in rung.one_sided}
+        return tuple(sorted(moving.intersection(*(rung.stayed for rung in finite))))
 
     def _way(self, before: int) -> int:
         """Whether the ladder should go to smaller step sizes, to larger ones, or stay, having gone `before`."""

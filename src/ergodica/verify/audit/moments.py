@@ -52,10 +52,10 @@ class Balance(NamedTuple):
     error: np.ndarray
     leftover: np.ndarray
     diffusion: np.ndarray
-    """E[dx²] / 2h by coordinate."""
+    """E[dx²] / 2h by coordinate; NaN where it has a wall, at which a step does something else."""
     diffusion_error: np.ndarray
     drift: np.ndarray
-    """Cov(x, dx) / (h Var x): the slope of the drift in its own coordinate."""
+    """Cov(x, dx) / (h Var x): the slope of the drift in its own coordinate; NaN where it has a wall."""
     drift_error: np.ndarray
     clusters: int
     pairs: Pairs
@@ -152,6 +152,7 @@ def _balance(
     error[inside.nothing] = np.inf
     scale = deviation**2 / h
     diffusion, drift = halved[:, 1, :d] * scale, 2 * halved[:, 0, :d] / h
+    diffusion[:, inside.which] = drift[:, inside.which] = np.nan  # what is there is weighted by a test function
     return Balance(
         h / 2, straight.mean(0), error, leftover,
         diffusion.mean(0), diffusion.std(0, ddof=1) / root, drift.mean(0), drift.std(0, ddof=1) / root, clusters,

@@ -43,9 +43,11 @@ class Rung:
     slow: tuple[int, ...] = ()
     """Features that have not forgotten their start."""
     unwatched: slice = field(default_factory=lambda: slice(0, 0))
-    """Features that need not have: products that forget before their factors do."""
+    """Features that need not have: products that forget before their factors do, or are found by `stuck`."""
+    stayed: tuple[int, ...] = ()
+    """Coordinates that were never seen to change sides of the mean, in any chain."""
     one_sided: tuple[int, ...] = ()
-    """Coordinates that forget how far from the mean they are, twice in a row, and never on which side, in any chain."""
+    """Coordinates that forget how far from the mean they are, twice in a row, and not on which side, in any chain."""
 
     @property
     def is_settled(self) -> bool:
@@ -121,12 +123,13 @@ class Rung:
             self.squares.append((self.steps, self._largest(now)))
             if not self.is_finite:
                 return
-            is_slow = np.abs((_standard(before) * _standard(now)).mean(0)) > bound
+            is_slow = np.abs((standard(before) * standard(now)).mean(0)) > bound
             is_slow |= _score(now - before) > CHANGED
             # all coordinates together show what each alone does not; told as the energy
             is_slow[-1] |= _score((now - before)[:, self.square].mean(1)) > CHANGED
             is_slow[self.unwatched] = False
             has_stayed &= (np.sign(now[:, linear]) == np.sign(before[:, linear])).all(0)
+            self.stayed = tuple(int(i) for i in np.flatnonzero(has_stayed))
             size_forgotten = np.where(is_slow[self.square], 0, size_forgotten + 1)
             self.one_sided = tuple(int(i) for i in np.flatnonzero(has_stayed & (size_forgotten > 1)))
             self.slow = tuple(int(k) for k in np.flatnonzero(is_slow))
@@ -161,7 +164,7 @@ def _score(change: np.ndarray) -> np.ndarray:
     return np.abs(change.mean(0)) / np.maximum(change.std(0, ddof=1) / np.sqrt(len(change)), 1e-300)
 
 
-def _standard(x: np.ndarray) -> np.ndarray:
+def standard(x: np.ndarray) -> np.ndarray:
     """Mean 0 and deviation 1, far values held down: a few of them would make unrelated numbers look correlated."""
     return _scaled(np.clip(_scaled(x), -FAR, FAR))
 

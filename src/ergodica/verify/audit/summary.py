@@ -16,6 +16,7 @@ from ergodica.verify.audit.reference import Reference
 from ergodica.verify.audit.result import FALSE_ALARM, Audit, Estimate, StepBias
 from ergodica.verify.audit.rungs import ESCAPED, Rung
 from ergodica.verify.audit.steps import Step
+from ergodica.verify.audit.stuck import stuck
 from ergodica.verify.audit.tails import any_of
 from ergodica.verify.audit.trials import COARSE, Trial
 from ergodica.verify.audit.verdict import (
@@ -135,8 +136,8 @@ def _checks(
     seen = sensitivity(tested, found.balance, alpha, found.step.dim)
     p_value = _overall(checks, count)
     in_vain = max(rung.relaxation for rung in found.ladder.rungs.values())
-    is_told = found.ladder.is_relaxed or any(check.name == "sides" for check in checks)
-    decides = decision_check(seen, None if is_told else in_vain, tested.is_open(alpha))
+    unrelaxed = _unrelaxed(found, names)
+    decides = decision_check(seen, None if found.ladder.is_relaxed else in_vain, tested.is_open(alpha), unrelaxed)
     return [*checks, decides], p_value, seen
 
 
@@ -165,9 +166,6 @@ def _plain_checks(found: Findings, names: Names, step_size: float | None) -> lis
     checks.append(Check("moves", not frozen, len(frozen), 0, words))
     if found.trial.coarse:
         checks.append(_resolution_check(found.trial, names))
-    # a law with one mode only: between two modes, slow is not wrong
-    if found.law.is_gaussian and found.ladder.one_sided:
-        checks.append(_sides_check(found.ladder.one_sided, names))
     return checks
 
 
@@ -180,12 +178,24 @@ def _resolution_check(trial: Trial, names: Names) -> Check:
     return Check("resolution", False, trial.bits, COARSE, words)
 
 
-def _sides_check(one_sided: tuple[int, ...], names: Names) -> Check:
-    words = (
-        f"{listed_names(one_sided, names)} on one side of the mean for good: no chain changes sides at any step size, "
-        "though all forget how far from it they are; such a step is not ergodic"
+def _unrelaxed(found: Findings, names: Names) -> str | None:
+    """What has not forgotten its start, and so what keeps the audit from passing: it may be slow, or never change."""
+    if found.ladder.one_sided:
+        return (
+            f"{listed_names(found.ladder.one_sided, names)} on one side of the mean for as long as chains were run, in "
+            "each of them and at every step size, though how far from it they are is forgotten: changes of side are "
+            "rarer than the budget can see, or there are none and the step is not ergodic"
+        )
+    kept = stuck(found.ladder.three, found.features)
+    if not kept.which:
+        return None
+    about = list(dict.fromkeys(found.features.about(k, names) for k in kept.which))
+    more = f" and {len(about) - 3} more" if len(about) > 3 else ""
+    return (
+        f"{'; '.join(about[:3])}{more}: not forgotten within the record (over chains, the averages of its halves are "
+        f"correlated by {kept.correlation:.2f}): changes are rarer than the budget can see, or there are none and the "
+        "step is not ergodic"
     )
-    return Check("sides", False, len(one_sided), 0, words)
 
 
 def listed_names(which: tuple[int, ...], names: Names) -> str:
@@ -285,6 +295,12 @@ def _notes(
         listed = ", ".join(list(dict.fromkeys(found.features.about(k, names) for k in slow))[:3])
         notes.append(
             f"{listed} had not forgotten the start when the budget was spent: a slow error would not have shown"
+        )
+    walled = tuple(int(i) for i in np.flatnonzero(found.features.has_wall))
+    if found.balance is not None and walled:
+        notes.append(
+            f"{listed_names(walled, names)} bounded by a wall: diffusion and drift of one step are left out of the "
+            "figures there"
         )
     if found.noise is None and not (found.step.is_jax and found.step.is_bare):
         notes.append(

@@ -148,11 +148,13 @@ def noise_check(found: Noise, alpha: float) -> Check:
     return Check("noise", p >= alpha, threshold(p), threshold(alpha), words, p)
 
 
-def decision_check(seen: dict[str, Any], longest: int | None, is_rough: bool) -> Check:
+def decision_check(seen: dict[str, Any], longest: int | None, is_rough: bool, unrelaxed: str | None = None) -> Check:
     """Would a temperature off by a factor of two have been seen? If not, passing the others means nothing; nor does it
     where no chain has forgotten its start, however well one step balances. `longest`: steps that chains were run for
-    in vain. `is_rough`: only a bias that may still fall explains what was seen."""
+    in vain. `is_rough`: only a bias that may still fall explains what was seen. `unrelaxed`: what stayed as it was."""
     figure = float(seen["temperature"])
+    if unrelaxed is not None:
+        return Check("decides", False, figure, UNDECIDED, f"undecided: {unrelaxed}; give more effort")
     if longest is not None:
         steps = "step" if longest == 1 else "steps"
         words = (

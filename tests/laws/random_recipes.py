@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
-from ergodica.paper.random_recipes import (
+from ergodica_paper.random_recipes import (
     Plan,
     build,
     curl_block,

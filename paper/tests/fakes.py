@@ -2,7 +2,7 @@
 
 import math
 
-from ergodica_paper.result import Ask, Claim, Item, Picture, Result, Table
+from ergodica_paper.result import Ask, Claim, PaperItem, Picture, Result, Table
 from ergodica_paper.style import COLOURS, LABELS, MARKERS, new_figure
 
 KINDS = ("paper", "print", "ours")
@@ -46,9 +46,9 @@ def found(name: str, ask: Ask) -> Result:
     )  # fmt: skip
 
 
-def fake(name: str = "map", run=None) -> Item:
+def fake(name: str = "map", run=None) -> PaperItem:
     """An item of this name; as in the real ones, topic models read the corpus."""
-    return Item(
+    return PaperItem(
         name, f"The title of {name}", "figure 2", run or (lambda ask: found(name, ask)),
         (f"ergodica_paper/{name.replace('-', '_')}.py", "ergodica/samplers/langevin.py"), (2.0, 60.0),
         reads_corpus=name.startswith("lda-"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ergodica_paper import best_step
-from ergodica_paper.best_step import BOUND, Found
+from ergodica_paper.best_step import BOUND, BestStep
 
 STEPS = best_step.grid(0.0025, 0.16, 12)
 
@@ -47,7 +47,7 @@ class Subject(NamedTuple):
         return Fake(step, bias, error, time, time * spread, lost, chains)
 
 
-def searched(subject: Subject) -> Found[Fake]:
+def searched(subject: Subject) -> BestStep[Fake]:
     rng = np.random.default_rng(5)
 
     def attempt(chains):
@@ -120,10 +120,10 @@ def test_that_no_step_was_confirmed_is_not_yet_that_there_is_none(subject, is_sh
 def test_one_step_that_may_be_within_the_bound_leaves_it_open():
     out, lost = (Fake(0.1, 1.0, 0.1, 1.0, 0.1, 0, 24), Fake(0.2, np.nan, np.nan, np.nan, np.nan, 1, 24))
     unknown = Fake(0.3, 0.2, 0.1, 1.0, 0.1, 0, 24)
-    assert Found(None, np.nan, [out, lost, unknown], [], 0.0).has_none  # it is larger than one that lost a chain
+    assert BestStep(None, np.nan, [out, lost, unknown], [], 0.0).has_none  # it is larger than one that lost a chain
     below = unknown._replace(step_size=0.05)
-    assert not Found(None, np.nan, [below, out, lost], [], 0.0).has_none
-    assert Found(None, np.nan, [below, out, lost], [below._replace(bias_error=0.01)], 0.0).has_none
+    assert not BestStep(None, np.nan, [below, out, lost], [], 0.0).has_none
+    assert BestStep(None, np.nan, [below, out, lost], [below._replace(bias_error=0.01)], 0.0).has_none
 
 
 def test_fresh_chains_refuse_what_is_biased_or_lost():

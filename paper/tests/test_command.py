@@ -109,9 +109,7 @@ def test_ctrl_c_is_one_line(counted, here):
     counted.then["errata"] = press
     result = call()
     assert result.exit_code == 130
-    assert (
-        "ergodica: stopped in errata; what was finished is in report, the same command goes on with it" in result.stderr
-    )
+    assert "ergodica: stopped in errata; what was finished is in report, the same command resumes it" in result.stderr
     counted.then.clear()
     counted.names()
     assert call().exit_code == 0

@@ -11,7 +11,7 @@ from scipy import integrate
 
 import ergodica as eg
 from ergodica_paper import d_and_q
-from ergodica_paper.best_step import BOUND, Found
+from ergodica_paper.best_step import BOUND, BestStep
 from ergodica_paper.d_and_q import chains, peaks, trials
 from ergodica_paper.d_and_q.chains import Choice, Counts
 from ergodica_paper.d_and_q.claims import Judge, near_mode
@@ -180,17 +180,17 @@ def test_a_time_without_any_event_is_infinite_and_unknown():
 # -- claims -----------------------------------------------------------------------------------------
 
 
-def found_with(rate: float, expected: float = 1.0) -> Found[Figures]:
+def found_with(rate: float, expected: float = 1.0) -> BestStep[Figures]:
     """At its best step, with so many escapes and crossings of a gradient evaluation."""
     spent = np.full(24, 10_000.0)
     time = Time(spent, spent * rate * np.exp(0.02 * np.random.default_rng(7).normal(size=24)))
-    return Found(Figures(0.1, 0.0, 0.01, time, time, np.zeros(24), 0, 192), expected, [], [], 0.02)
+    return BestStep(Figures(0.1, 0.0, 0.01, time, time, np.zeros(24), 0, 192), expected, [], [], 0.02)
 
 
-def without_step(bias: float) -> Found[Figures]:
+def without_step(bias: float) -> BestStep[Figures]:
     """One step was tried and refused, with this bias."""
     nothing = Time(np.ones(24), np.zeros(24))
-    return Found(None, np.nan, [Figures(0.1, bias, 0.02, nothing, nothing, np.zeros(24), 0, 24)], [], 0.02)
+    return BestStep(None, np.nan, [Figures(0.1, bias, 0.02, nothing, nothing, np.zeros(24), 0, 24)], [], 0.02)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Passed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def result(found):
-    """The whole item, with the certificates of one slip in the place of all.
+    """The whole item, with the certificates of one slip instead of all.
 
     Of the metrics of naive SGRHMC one is certified, which has a law; that the dense one has none is in tests/laws.
     The updates of HMC and SGLD have a test below.

@@ -13,20 +13,20 @@ from ergodica.lda.training import Row
 from ergodica_paper import lda_perplexity, lda_runs, lda_runtime, lda_topics
 from ergodica_paper.lda_perplexity import claims
 from ergodica_paper.lda_perplexity.comparison import Question, answers, corrected, judge, p_value, told
-from ergodica_paper.lda_perplexity.plan import Plan
-from ergodica_paper.lda_runs import Length, Run, Setup, learn, pool_of, run
+from ergodica_paper.lda_perplexity.plan import PerplexityPlan
+from ergodica_paper.lda_runs import LdaRun, Length, Setup, learn, pool_of, run
 from ergodica_paper.result import Ask
 from ergodica_paper.verdict import conditions, verdict
 
-TINY = Length(documents=100, topics=11, looks=2)
+TINY = Length(documents=100, topics=11, evaluations=2)
 CLAIMS = ["expanded-mean", "lda-riemannian", "lda-momentum", "lda-schedule", "lda-priors", "lda-resampling"]
 
 
-def runs_of(*ends: float) -> list[Run]:
-    """Made-up runs; an infinite end is one that left the finite numbers."""
+def runs_of(*ends: float) -> list[LdaRun]:
+    """Made-up runs; an infinite end is one that became non-finite."""
     setup = Setup("sgld", "paper")
     return [
-        Run(setup, seed, (Row(10, 0.0, end, end),), "" if math.isfinite(end) else "not finite")
+        LdaRun(setup, seed, (Row(10, 0.0, end, end),), "" if math.isfinite(end) else "not finite")
         for seed, end in enumerate(ends)
     ]
 
@@ -225,7 +225,7 @@ def test_a_run_that_leaves_the_finite_numbers_is_told_and_has_lost():
     assert lost.final("single") == math.inf
 
 
-def test_resampling_draws_the_momentum_anew_when_its_turn_comes():
+def test_resampling_redraws_the_momentum_when_its_turn_comes():
     pool = pool_of(Ask(), 200)
     plain, _ = learn(pool, Setup("sghmc", "paper"), TINY, seed=4)
     other, _ = learn(pool, Setup("sghmc", "paper", resample_every=2), TINY, seed=4)  # after the last of two steps
@@ -238,7 +238,7 @@ def test_resampling_draws_the_momentum_anew_when_its_turn_comes():
 
 
 def test_perplexity_with_a_corpus_gives_verdicts_and_all_figures(monkeypatch, corpus):
-    plan = Plan(TINY, [(0.1, 0.1)], (0.003, 1e30), 0, (2,), ("paper",), choosing=1, runs=3)
+    plan = PerplexityPlan(TINY, [(0.1, 0.1)], (0.003, 1e30), 0, (2,), ("paper",), choosing=1, runs=3)
     monkeypatch.setattr(lda_perplexity, "plan_of", lambda ask: plan)
     told = []
     found = lda_perplexity.run(Ask(corpus=(str(corpus),), report=lambda done, words: told.append(done)))

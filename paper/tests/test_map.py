@@ -62,7 +62,7 @@ def test_an_adaptive_diffusion_moves_a_sampler(places, summary, monkeypatch):
 
 
 def test_new_ground(places):
-    new = drawn.Place("gsgrhmc", "state-dependent", "state-dependent", {}, None)
+    new = drawn.MapPlace("gsgrhmc", "state-dependent", "state-dependent", {}, None)
     every = places | {"sgnht": places["sgld"]} | dict.fromkeys(drawn.NEW, new)
     claim = drawn.new_claim(every)
     assert claim.verdict == "reproduced"
@@ -77,8 +77,8 @@ def test_all_of_section_3_is_placed_by_the_paper_and_printed():
 
 @pytest.mark.parametrize("make", [drawn.summary_claim, drawn.printed_claim, drawn.new_claim])
 def test_a_rule_is_the_same_whatever_comes_out(make):
-    right = {name: drawn.Place(name, *cell, {}, 0.0) for name, cell in drawn.SUMMARY.items()}
-    wrong = {name: drawn.Place(name, "zero", "zero", {}, 0.5) for name in drawn.SUMMARY}
+    right = {name: drawn.MapPlace(name, *cell, {}, 0.0) for name, cell in drawn.SUMMARY.items()}
+    wrong = {name: drawn.MapPlace(name, "zero", "zero", {}, 0.5) for name in drawn.SUMMARY}
     assert make(right).rule == make(wrong).rule
     assert (make(right).verdict, make(wrong).verdict) == ("reproduced", "not reproduced")
 

@@ -11,9 +11,19 @@ from ergodica_paper import one_dimensional
 from ergodica_paper.one_dimensional import draws
 from ergodica_paper.one_dimensional import sweep as sweeping
 from ergodica_paper.one_dimensional.batches import Shift
-from ergodica_paper.one_dimensional.chains import STEPS, AbsoluteRoot, Case, Hidden, Point, Size, point, recipe, tally
+from ergodica_paper.one_dimensional.chains import (
+    STEPS,
+    AbsoluteRoot,
+    Case,
+    Hidden,
+    Size,
+    SweepPoint,
+    point,
+    recipe,
+    tally,
+)
 from ergodica_paper.one_dimensional.claims import all_claims, is_zero, naive_limit
-from ergodica_paper.one_dimensional.densities import ONE_PEAK, TWO_PEAKS, Peaks, Polynomial
+from ergodica_paper.one_dimensional.densities import ONE_PEAK, TWO_PEAKS, Peaks, PolynomialPotential
 from ergodica_paper.one_dimensional.divergence import (
     TO_OTHER,
     TO_TARGET,
@@ -22,17 +32,17 @@ from ergodica_paper.one_dimensional.divergence import (
     divergence,
     limit,
 )
-from ergodica_paper.one_dimensional.draws import Words, normals
+from ergodica_paper.one_dimensional.draws import GeneratorState, normals
 from ergodica_paper.one_dimensional.pictures import FLOOR, all_pictures, all_tables
 from ergodica_paper.one_dimensional.sweep import Curve, cases
 from ergodica_paper.result import Ask
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 SMALL = Size(2_048, settling=4.8, watched=8.0)
 
 
 def density(peaks: Peaks):
-    return eg.Density(Polynomial(peaks.quartic, peaks.quadratic))
+    return eg.Density(PolynomialPotential(peaks.quartic, peaks.quadratic))
 
 
 def discrete_divergence(peaks: Peaks, step_size: float, noise: float, cells: int = 700) -> float:
@@ -104,7 +114,7 @@ def test_difference_of_runs_with_the_same_numbers_is_well_known():
 
 
 def test_limit_recovers_a_polynomial_and_its_error():
-    values = [Estimate(0.3 + 2 * e - 5 * e**2 + 7 * e**3, 1e-3) for e in STEPS]
+    values = [Measurement(0.3 + 2 * e - 5 * e**2 + 7 * e**3, 1e-3) for e in STEPS]
     found = limit(STEPS, values, TO_OTHER)
     assert found.at_zero.value == pytest.approx(0.3, abs=1e-9)
     assert found.misfit < 1e-12
@@ -114,10 +124,10 @@ def test_limit_recovers_a_polynomial_and_its_error():
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_exact_discrete_laws_extrapolate_to_the_target(noise):
-    values = [Estimate(discrete_divergence(TWO_PEAKS, e, noise), 2e-5) for e in STEPS]
+    values = [Measurement(discrete_divergence(TWO_PEAKS, e, noise), 2e-5) for e in STEPS]
     assert values[0].value > 500 * values[0].error
     assert abs(limit(STEPS, values, TO_TARGET).at_zero.value) < 2e-6
-    moved = [Estimate(v.value + 1e-4, v.error) for v in values]
+    moved = [Measurement(v.value + 1e-4, v.error) for v in values]
     assert limit(STEPS, moved, TO_TARGET).at_zero.value == pytest.approx(1e-4, abs=2e-6)
 
 
@@ -168,7 +178,7 @@ def test_printed_offset_is_refused_by_name():
 
 def test_generator_is_the_published_one():
     """The first words from the state 1, 2, 3, 4 by its authors' C code, as in the tests of rand_xoshiro."""
-    words, drawn = Words(*(jnp.asarray([n], jnp.uint32) for n in (1, 2, 3, 4))), []
+    words, drawn = GeneratorState(*(jnp.asarray([n], jnp.uint32) for n in (1, 2, 3, 4))), []
     for _ in range(5):
         word, words = draws._next(words)
         drawn.append(int(word[0]))
@@ -177,7 +187,7 @@ def test_generator_is_the_published_one():
 
 def test_normals_are_normal_and_independent():
     """4.9 standard errors: a false alarm in a million."""
-    words, found = Words.seeded(jax.random.key(3), 4_096), []
+    words, found = GeneratorState.seeded(jax.random.key(3), 4_096), []
     for _ in range(32):
         drawn, words = normals(words)
         found.append(np.asarray(drawn, float))
@@ -239,10 +249,10 @@ def made_up(error: float = 1e-5, **limits: float) -> list[Curve]:
         end = limits.get(case.sampler, naive_limit(case.peaks, case.offset) if naive else 0.0)
         slope = 4.0 if case.compensated else 5.0
 
-        def at(step: float) -> Point:
-            kl = Estimate(end + (0.1 if naive else slope) * step**2, error)
+        def at(step: float) -> SweepPoint:
+            kl = Measurement(end + (0.1 if naive else slope) * step**2, error)
             found = Divergence(kl, 1e6, case.peaks.masses, np.zeros(64), 1e-12)
-            return Point(step, found, 1e6, 40 if case.printed else 0)
+            return SweepPoint(step, found, 1e6, 40 if case.printed else 0)
 
         return Curve(case, [at(step) for step in STEPS])
 
@@ -260,7 +270,7 @@ def losing(curves: list[Curve], sampler: str, at: tuple[float, ...]) -> list[Cur
 
 
 def judged(curves, own=0.7):
-    shifts = [Shift(e, Estimate(own, 0.02), Estimate(0.01, 0.02)) for e in (0.02, 0.01)]
+    shifts = [Shift(e, Measurement(own, 0.02), Measurement(0.01, 0.02)) for e in (0.02, 0.01)]
     return {claim.name: claim for claim in all_claims(curves, shifts, "no")}
 
 
@@ -285,11 +295,11 @@ def test_every_claim_says_whose_it_is_and_what_decides():
 
 
 def test_zero_must_be_resolved():
-    assert is_zero(Estimate(1e-5, 2e-5), 1e-4) == "yes"
-    assert is_zero(Estimate(-1e-5, 2e-5), 1e-4) == "yes"
-    assert is_zero(Estimate(1e-5, 1e-3), 1e-4) == "unclear"
-    assert is_zero(Estimate(7e-5, 2e-5), 1e-4) == "no"
-    assert is_zero(Estimate(float("nan"), float("inf")), 1e-4) == "unclear"
+    assert is_zero(Measurement(1e-5, 2e-5), 1e-4) == "yes"
+    assert is_zero(Measurement(-1e-5, 2e-5), 1e-4) == "yes"
+    assert is_zero(Measurement(1e-5, 1e-3), 1e-4) == "unclear"
+    assert is_zero(Measurement(7e-5, 2e-5), 1e-4) == "no"
+    assert is_zero(Measurement(float("nan"), float("inf")), 1e-4) == "unclear"
 
 
 def test_large_errors_decide_nothing():
@@ -349,7 +359,7 @@ def test_no_limit_where_chains_are_lost():
 
 
 def test_every_picture_has_its_table():
-    curves, shifts = made_up(), [Shift(e, Estimate(0.7, 0.02), Estimate(0.0, 0.02)) for e in (0.02, 0.01)]
+    curves, shifts = made_up(), [Shift(e, Measurement(0.7, 0.02), Measurement(0.0, 0.02)) for e in (0.02, 0.01)]
     made = {table.name: table for table in all_tables(curves, shifts)}
     drawn = all_pictures(curves, shifts)
     assert all(picture.table in made and picture.caption for picture in drawn)
@@ -360,7 +370,7 @@ def test_every_picture_has_its_table():
 
 def test_estimates_below_the_axis_are_marked():
     def marks(curves):
-        shifts = [Shift(0.02, Estimate(0.7, 0.02), Estimate(0.0, 0.02))]
+        shifts = [Shift(0.02, Measurement(0.7, 0.02), Measurement(0.0, 0.02))]
         drawn = {picture.name: picture.figure for picture in all_pictures(curves, shifts)}
         lines = [line for axis in drawn["kl-bars"].axes for line in axis.lines if line.get_marker() == "v"]
         return sum(np.size(line.get_xdata()) for line in lines)

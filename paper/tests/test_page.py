@@ -91,7 +91,7 @@ def test_every_claim_with_its_verdict_in_words_on_top_and_below(page):
 def test_what_stands_with_an_item(page):
     assert "ergodica reproduce map --quick --seed 7" in page
     assert "src/ergodica/samplers/langevin.py" in page
-    assert "<b>2 runs left the finite numbers</b>" in page
+    assert "<b>2 runs became non-finite</b>" in page
     assert "<th>naive gSGRHMC at step 0.04</th><td>2</td>" in page
     assert "<th>samples</th><td>300,000</td>" in page
     assert "<th>by sampler, SGLD</th><td>0.1, nan</td>" in page

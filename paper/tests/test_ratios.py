@@ -5,8 +5,8 @@ import pytest
 
 from ergodica_paper import ratios
 from ergodica_paper.best_step import NoStep
-from ergodica_paper.ratios import Comparison
-from ergodica_paper.verdict import Estimate, judged
+from ergodica_paper.ratios import RatioComparison
+from ergodica_paper.verdict import Measurement, judged
 
 
 def test_ratios_count_beyond_three_standard_errors():
@@ -22,7 +22,7 @@ def test_ratios_count_beyond_three_standard_errors():
 
 
 def test_a_side_that_alone_has_a_step_wins_only_if_the_other_is_shown_to_have_none():
-    some, none, unknown = Estimate(0.0, 0.1), NoStep(True), NoStep(False)
+    some, none, unknown = Measurement(0.0, 0.1), NoStep(True), NoStep(False)
     assert ratios.ratio(none, some).outcome == "yes"
     assert ratios.ratio(some, none).outcome == "no"
     for pair in ((unknown, some), (some, unknown), (none, none), (none, unknown), (unknown, none)):
@@ -34,11 +34,11 @@ def test_a_side_that_alone_has_a_step_wins_only_if_the_other_is_shown_to_have_no
 
 
 def test_what_was_never_met_decides_nothing():
-    assert ratios.ratio(Estimate(np.inf, np.inf), Estimate(0.0, 0.1)).figures()["holds"] == "unclear"
+    assert ratios.ratio(Measurement(np.inf, np.inf), Measurement(0.0, 0.1)).figures()["holds"] == "unclear"
 
 
 def test_log_mean_has_the_error_of_the_seeds():
-    """Against the spread of the same figure over many repetitions, with looks that share their noise."""
+    """Against the spread of the same figure over many repetitions, with lengths that share their noise."""
     rng = np.random.default_rng(6)
     common = rng.gamma(20, size=(2000, 24, 1)) + 0.5 * rng.gamma(20, size=(2000, 24, 3))
     found = [ratios.log_mean(x) for x in common]
@@ -47,8 +47,8 @@ def test_log_mean_has_the_error_of_the_seeds():
 
 def test_what_is_said_of_several_comparisons():
     helps, hurts = (ratios.ratio(ratios.log_mean(np.full(24, x)), ratios.log_mean(np.ones(24))) for x in (2.0, 0.5))
-    asked = [Comparison(a, b, helps) for a in "AB" for b in "xy"] + [Comparison("C", "x", hurts)]
-    asked[3] = Comparison("B", "y", ratios.ratio(Estimate(0.0, 0.1), NoStep(True)))
+    asked = [RatioComparison(a, b, helps) for a in "AB" for b in "xy"] + [RatioComparison("C", "x", hurts)]
+    asked[3] = RatioComparison("B", "y", ratios.ratio(Measurement(0.0, 0.1), NoStep(True)))
     claim = judged("name", "statement", "source", [c.answer for c in asked], "", {}, rule="rule")
     assert claim.conditions == "A; B (x)"
     assert ratios.told(asked).endswith("it holds in 3 and the contrary holds in 2; in 1 only one side has a step.")

@@ -1,4 +1,4 @@
-"""Runs of all items and of one: they go on where they were stopped, and lose nothing."""
+"""Runs of all items and of one: they resume where they were stopped, and lose nothing."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ from ergodica.errors import InputError
 from ergodica_paper import store
 from ergodica_paper.folder import MARKER
 from ergodica_paper.reproduce import Asked, Stopped, corpus_labels, reproduce
-from ergodica_paper.result import Ask, Claim, Item, Result
+from ergodica_paper.result import Ask, Claim, PaperItem, Result
 from paper.tests.fakes import fake
 
 NAMES = ("theorem-1", "map", "one-dimensional")
@@ -27,7 +27,7 @@ class Counted:
         self.runs: list[tuple[str, Ask]] = []
         self.then = {}
 
-    def __call__(self, *names: str) -> list[Item]:
+    def __call__(self, *names: str) -> list[PaperItem]:
         return [fake(name, lambda ask, name=name: self.run(name, ask)) for name in names or NAMES]
 
     def run(self, name: str, ask: Ask) -> Result:
@@ -72,9 +72,9 @@ def test_all_items_leave_a_report(items, asked):
     claims = json.loads((asked.out / "claims.json").read_text())["claims"]
     assert [claim["item"] for claim in claims] == list(NAMES)
     assert claims[0]["command"] == f"ergodica reproduce theorem-1 --quick --out {asked.out} --seed 0"
-    assert "3 runs left the finite numbers" in (asked.out / "index.html").read_text()
+    assert "3 runs became non-finite" in (asked.out / "index.html").read_text()
     assert items.names() == list(NAMES)
-    reproduce(items(), asked, is_whole=True)  # it had come to its end: nothing to go on with
+    reproduce(items(), asked, is_whole=True)  # it had come to its end: nothing to resume
     assert items.names() == list(NAMES)
 
 
@@ -123,12 +123,12 @@ def test_a_run_that_was_stopped_goes_on_with_the_item_it_was_in(items, asked, ca
     records = reproduce(items(), asked, is_whole=True)
     assert items.names() == ["map", "one-dimensional"]
     said = capsys.readouterr().err.splitlines()
-    assert said[:2] == ["ergodica: going on with a run that was stopped: 1 of 3 done", "ergodica: map (2 of 3)"]
+    assert said[:2] == ["ergodica: resuming a run that was stopped: 1 of 3 done", "ergodica: map (2 of 3)"]
     assert [record.text[0] for record in records] == ["run 1", "run 1", "run 2"]
     assert marker(asked)["unfinished"] is None
 
 
-def test_another_seed_or_mode_begins_anew(items, asked):
+def test_another_seed_or_mode_begins_again(items, asked):
     items.then["map"] = press
     for other in (asked, Asked(asked.out, seed=1), Asked(asked.out, full=True)):
         with pytest.raises(Stopped):
@@ -147,7 +147,7 @@ def test_an_item_that_was_run_otherwise_meanwhile_is_run_again(items, asked):
     assert items.names() == list(NAMES)
 
 
-def test_one_item_is_run_again_and_the_page_is_made_anew(items, asked):
+def test_one_item_is_run_again_and_the_page_is_made_again(items, asked):
     reproduce(items(), asked, is_whole=True)
     items.names()
     records = reproduce(items("map"), Asked(asked.out, seed=4))
@@ -276,7 +276,7 @@ with progress([item], 1, False) as begin:
     try:
         while part := os.read(near, 65536):
             text += part
-    except OSError:  # how the end of a terminal is told
+    except OSError:  # how a terminal says that it ended
         pass
     os.close(near)
     for words in ("one-dimensional", "1 of 1", "25% of it: SGLD, step 0.01", "above the bar False"):

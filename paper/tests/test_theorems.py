@@ -65,7 +65,7 @@ class Anew(eg.Recipe):
     """The same recipe of another type, so that nothing compiled for the right one is used."""
 
 
-def sghmc_anew(friction):
+def other_sghmc(friction):
     return Anew(
         energy={"momentum": eg.Gaussian(1.0)},
         diffusion={"momentum": eg.Constant(friction)},
@@ -80,7 +80,7 @@ def drive(diffusion, energy, layout, time, temperature, momentum, normal):
 
 
 def test_friction_of_the_wrong_sign_does_not_mend_it(moments, monkeypatch):
-    monkeypatch.setattr(eg, "sghmc", sghmc_anew)
+    monkeypatch.setattr(eg, "sghmc", other_sghmc)
     right = naive_sghmc.friction_claim(moments)
     monkeypatch.setattr(splitting, "rub", drive)
     claim = naive_sghmc.friction_claim(naive_sghmc.all_moments(Ask()))
@@ -278,7 +278,7 @@ def test_a_curl_of_the_wrong_sign_is_seen():
 
 
 def test_an_error_that_is_no_number_does_not_pass():
-    lost = random_processes.Drawn(SPACE, True, float("nan"), None)
+    lost = random_processes.RandomProcess(SPACE, True, float("nan"), None)
     assert not lost.is_back
     claim = random_processes.random_claim([lost])
     assert claim.verdict == "not reproduced"
@@ -286,7 +286,9 @@ def test_an_error_that_is_no_number_does_not_pass():
 
 
 def test_the_page_shows_one_row_for_each_kind():
-    others = [random_processes.Drawn(kind, True, 1e-9, None) for kind in random_processes.KINDS for _ in range(40)]
+    others = [
+        random_processes.RandomProcess(kind, True, 1e-9, None) for kind in random_processes.KINDS for _ in range(40)
+    ]
     assert len(tables.summary_table([], others).rows) == len(random_processes.KINDS)
     each = tables.random_table(others)
     assert (len(each.rows), each.shown) == (len(others), False)

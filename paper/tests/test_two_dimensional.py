@@ -15,7 +15,7 @@ from ergodica_paper.best_step import NoStep
 from ergodica_paper.result import Ask
 from ergodica_paper.two_dimensional import chains, claims, density, measured, trials
 from ergodica_paper.two_dimensional.claims import At, Way, both_sentences
-from ergodica_paper.two_dimensional.measured import Discrepancy, Measured
+from ergodica_paper.two_dimensional.measured import Discrepancy, MeasuredSampler
 
 # -- the density ------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ def test_a_friction_of_one_is_the_papers():
 
 def figures_with(time: float) -> At:
     times = time * np.exp(0.1 * np.random.default_rng(10).normal(size=24))
-    return At(Measured(0.01, 1.0, 0, 100, 0.0, 0.0, times), 0.03)
+    return At(MeasuredSampler(0.01, 1.0, 0, 100, 0.0, 0.0, times), 0.03)
 
 
 def discrepancy_with(time: float) -> Discrepancy:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ergodica_paper.verdict import Answer, Estimate, beyond_chance, conditions, counted, plus_minus, verdict, yes_if
+from ergodica_paper.verdict import Answer, Measurement, beyond_chance, conditions, counted, plus_minus, verdict, yes_if
 
 
 def answers(*outcomes):
@@ -79,12 +79,12 @@ def test_counted(outcomes, words):
 )
 def test_plus_minus(value, error, words):
     assert plus_minus(value, error) == words
-    assert str(Estimate(value, error)) == words
+    assert str(Measurement(value, error)) == words
 
 
 def test_estimates():
-    mean = Estimate.of(np.array([1.0, 2.0, 3.0, 4.0]))
+    mean = Measurement.of(np.array([1.0, 2.0, 3.0, 4.0]))
     assert mean == pytest.approx((2.5, math.sqrt(5 / 3) / 2))
     assert mean.told() == {"value": mean.value, "standard error": mean.error}
-    assert Estimate(math.nan, math.inf).told() == {"value": None, "standard error": None}
+    assert Measurement(math.nan, math.inf).told() == {"value": None, "standard error": None}
     assert (yes_if(True), yes_if(False)) == ("yes", "no")

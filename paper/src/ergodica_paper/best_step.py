@@ -5,8 +5,8 @@ neighbours of the best; then fresh chains, many more of them, at the best steps 
 have few chains, so that times and biases are read off smooth curves through the trials around.
 
 An explicit step on a potential that grows fast can lose a chain at any step size, and does so the more often the larger
-the step is and the more chains there are. So the rule: a step is out where any chain left the finite numbers, at it or
-at a smaller one; and `Found.next_larger` tells how many did so at the first step that is larger than the best.
+the step is and the more chains there are. So the rule: a step is out where any chain became non-finite, at it or
+at a smaller one; and `BestStep.next_larger` tells how many did so at the first step that is larger than the best.
 """
 
 import math
@@ -52,7 +52,7 @@ class Tried(Protocol):
     def time_error(self) -> float: ...
     @property
     def lost(self) -> int:
-        """Chains that left the finite numbers, of all `chains`."""
+        """Chains that became non-finite, of all `chains`."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class _Ranked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found(Generic[T]):
+class BestStep(Generic[T]):
     """What came of a search.
 
     Args:
@@ -140,7 +140,7 @@ class NoStep(NamedTuple):
     """Instead of the figures at a best step.
 
     Args:
-        is_shown: that no step will do, as `Found.has_none` has it; else it is open.
+        is_shown: that no step will do, as `BestStep.has_none` has it; else it is open.
     """
 
     is_shown: bool
@@ -166,7 +166,7 @@ def grid(smallest: float, largest: float, count: int) -> tuple[float, ...]:
 def grid_error(steps: Sequence[float]) -> float:
     """Standard error of the logarithm of a figure at the best step of the finer grid, instead of the best step of all.
 
-    A time is about proportional to 1 / step (else see `Found.slope`), and where the best step lies between two of a
+    A time is about proportional to 1 / step (else see `BestStep.slope`), and where the best step lies between two of a
     grid is left to chance.
 
     >>> round(grid_error([0.1, 0.1 * 2**0.5]), 3)
@@ -175,7 +175,7 @@ def grid_error(steps: Sequence[float]) -> float:
     return _spacing(steps) / _parts(steps) / math.sqrt(12)
 
 
-def search(steps: Mapping[S, Sequence[float]], attempt: Attempt[S, T], confirm: Attempt[S, T]) -> dict[S, Found[T]]:
+def search(steps: Mapping[S, Sequence[float]], attempt: Attempt[S, T], confirm: Attempt[S, T]) -> dict[S, BestStep[T]]:
     """The best step of every subject.
 
     Args:
@@ -297,7 +297,7 @@ def _parts(steps: Sequence[float]) -> int:
 
 def _confirmed(
     steps: Mapping[S, Sequence[float]], tried: Mapping[S, Sequence[T]], confirm: Attempt[S, T]
-) -> dict[S, Found[T]]:
+) -> dict[S, BestStep[T]]:
     """Fresh chains at the fastest step that may be within the bound; where they refuse it, at the next smaller ones."""
     queues = {s: ranked(found) for s, found in tried.items()}
     best: dict[S, tuple[T, float]] = {}
@@ -311,4 +311,4 @@ def _confirmed(
                 refused[s].append(fresh)
                 queues[s] = [r for r in queues[s] if r.step_size < chosen.step_size]
     none: tuple[Any, float] = (None, math.nan)
-    return {s: Found(*best.get(s, none), tried[s], refused[s], grid_error(steps[s])) for s in steps}
+    return {s: BestStep(*best.get(s, none), tried[s], refused[s], grid_error(steps[s])) for s in steps}

@@ -49,8 +49,8 @@ def reproduce_command(
     """Redo the paper's figures, tables and claims, and leave a page with what came out.
 
     ITEMs are theorem-1, theorem-2, big-picture, errata, map, d-and-q, one-dimensional, two-dimensional, lda-perplexity,
-    lda-runtime, lda-topics; without a name all of them. A run of all that was stopped goes on where it was with the
-    same command; an item that is named is always run again.
+    lda-runtime, lda-topics; without a name all of them. The same command resumes a run of all that was
+    stopped; an item that is named is always run again.
     """
     from ergodica_paper import items
     from ergodica_paper.reproduce import Asked, Stopped, reproduce

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from ergodica.errors import InputError
-from ergodica_paper.result import Item
+from ergodica_paper.result import PaperItem
 
 MODULES = {
     name: f"ergodica_paper.{name.replace('-', '_')}"
@@ -16,7 +16,7 @@ MODULES = {
 }  # fmt: skip
 
 
-def chosen(names: Iterable[str] = ()) -> list[Item]:
+def chosen(names: Iterable[str] = ()) -> list[PaperItem]:
     """The items of these names, each once and in the order of the page; all of them where no name is given."""
     wanted = set(names)
     for name in wanted:
@@ -27,7 +27,7 @@ def chosen(names: Iterable[str] = ()) -> list[Item]:
     return [load(name) for name in MODULES if name in wanted or not wanted]
 
 
-def load(name: str) -> Item:
+def load(name: str) -> PaperItem:
     """The item of this name."""
     return import_module(MODULES[name]).ITEM
 

@@ -33,7 +33,7 @@ _SHUFFLED = 500  # documents at a time; it divides HELD_OUT, so that the first o
 
 
 @dataclass(frozen=True)
-class Pool:
+class DocumentPool:
     """Documents in memory.
 
     Attributes:
@@ -76,7 +76,7 @@ class Pool:
         }  # fmt: skip
 
 
-def pool_of(ask: Ask, documents: int) -> Pool:
+def pool_of(ask: Ask, documents: int) -> DocumentPool:
     """The documents of the corpus, or so many that are made up for the demo, and those held out.
 
     What is read of a corpus is the same for all items, so that it is read once.
@@ -86,13 +86,13 @@ def pool_of(ask: Ask, documents: int) -> Pool:
 
 
 @lru_cache(maxsize=1)
-def _read(corpus: tuple[str, ...], wanted: int) -> Pool:
+def _read(corpus: tuple[str, ...], wanted: int) -> DocumentPool:
     words, told = _vocabulary_beside(corpus)
     return _pool(list(corpus), words, wanted, ", ".join(map(os.path.basename, corpus)), told, is_demo=False)
 
 
 @lru_cache(maxsize=1)
-def _demo(wanted: int) -> Pool:
+def _demo(wanted: int) -> DocumentPool:
     vocabulary = demo.vocabulary()
     # Through the same reader as a corpus.
     drawn = demo.documents(wanted + wanted // 10)
@@ -102,7 +102,7 @@ def _demo(wanted: int) -> Pool:
     return _pool(texts, vocabulary, len(texts), source, told, is_demo=True)
 
 
-def _pool(given: Any, vocabulary: Any, wanted: int, source: str, told: str, is_demo: bool) -> Pool:
+def _pool(given: Any, vocabulary: Any, wanted: int, source: str, told: str, is_demo: bool) -> DocumentPool:
     started, parts, count = now(), [], 0
     with Corpus(given, vocabulary, batch_size=_SHUFFLED, shuffle_buffer=_SHUFFLED) as corpus:
         for part in corpus:
@@ -114,7 +114,7 @@ def _pool(given: Any, vocabulary: Any, wanted: int, source: str, told: str, is_d
     if count < FEWEST:
         raise InputError(f"the corpus has only {count} documents with two words of the vocabulary: expected {FEWEST}")
     every, held_out = Documents.concatenate(parts), min(HELD_OUT, count // 11)
-    return Pool(
+    return DocumentPool(
         words, every.take(range(held_out)), every.take(range(held_out, count)), max(size, count) - held_out, given,
         is_demo, source, told or f"{len(words)} words built from the first documents", 100 * seconds / count,
         tuple(notes),
@@ -135,8 +135,8 @@ class Setup:
     """A sampler with its settings.
 
     Args:
-        changes: parameters of `LDA` in the place of the preset's.
-        resample_every: steps after which the momentum is drawn anew from its law; None: never.
+        changes: parameters of `LDA` instead of the preset's.
+        resample_every: steps after which the momentum is redrawn from its law; None: never.
     """
 
     sampler: str
@@ -165,8 +165,8 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run: perplexity at every look. `stopped`: why it left the finite numbers, else ""."""
+class LdaRun:
+    """A run: perplexity at every evaluation. `stopped`: why it became non-finite, else ""."""
 
     setup: Setup
     seed: int
@@ -184,7 +184,7 @@ class Length:
 
     documents: int
     topics: int
-    looks: int
+    evaluations: int
 
 
 def seeds_of(seed: int, count: int) -> list[int]:
@@ -192,20 +192,22 @@ def seeds_of(seed: int, count: int) -> list[int]:
     return [int(np.random.SeedSequence([seed, run]).generate_state(1)[0]) for run in range(count)]
 
 
-def run(pool: Pool, setup: Setup, length: Length, seed: int, tell: Callable[[float], None] = lambda done: None) -> Run:
+def run(
+    pool: DocumentPool, setup: Setup, length: Length, seed: int, tell: Callable[[float], None] = lambda done: None
+) -> LdaRun:
     """Args:
     tell: told how far the run has come.
     """
     training, stopped = learn(pool, setup, length, seed, tell)
-    return Run(setup, seed, tuple(training.history), stopped)
+    return LdaRun(setup, seed, tuple(training.history), stopped)
 
 
 def learn(
-    pool: Pool, setup: Setup, length: Length, seed: int, tell: Callable[[float], None] = lambda done: None
+    pool: DocumentPool, setup: Setup, length: Length, seed: int, tell: Callable[[float], None] = lambda done: None
 ) -> tuple[Training, str]:
-    """What a run has learnt, and why it left the finite numbers, else ""."""
+    """What a run has learnt, and why it became non-finite, else ""."""
     training = begin_training(pool, setup, length.topics, seed)
-    wanted = [round(length.documents * (look + 1) / length.looks) for look in range(length.looks)]
+    wanted = [round(length.documents * (place + 1) / length.evaluations) for place in range(length.evaluations)]
     for batch in batches(pool, training.settings, length.documents, seed):
         try:
             training.step(batch)
@@ -214,12 +216,12 @@ def learn(
         resample(training, setup.resample_every)
         if training.documents >= wanted[0]:
             training.look()
-            wanted = [look for look in wanted if look > training.documents]
+            wanted = [documents for documents in wanted if documents > training.documents]
             tell(training.documents / length.documents)
     return training, ""
 
 
-def begin_training(pool: Pool, setup: Setup, topics: int, seed: int) -> Training:
+def begin_training(pool: DocumentPool, setup: Setup, topics: int, seed: int) -> Training:
     """A model that has seen nothing, with the documents held out."""
     parameters = setup.parameters(topics, seed)
     training = begin(settings_of(parameters), parameters, pool.vocabulary)
@@ -227,7 +229,7 @@ def begin_training(pool: Pool, setup: Setup, topics: int, seed: int) -> Training
     return training
 
 
-def batches(pool: Pool, settings: Settings, documents: int, seed: int) -> Iterator[Batch]:
+def batches(pool: DocumentPool, settings: Settings, documents: int, seed: int) -> Iterator[Batch]:
     """The batches of a run, in its own order."""
     order = pool.order(documents, seed)
     for first in range(0, documents, settings.batch_size):
@@ -236,7 +238,7 @@ def batches(pool: Pool, settings: Settings, documents: int, seed: int) -> Iterat
 
 
 def resample(training: Training, every: int | None) -> None:
-    """Draw the momentum anew where its turn has come (the algorithm box: "periodically resample momentum")."""
+    """Redraw the momentum where its turn has come (the algorithm box: "periodically resample momentum")."""
     learner = training.learner
     if every is None or learner.steps % every:
         return

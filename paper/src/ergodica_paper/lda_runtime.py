@@ -21,10 +21,19 @@ from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.learner import Learner
 from ergodica.lda.samplers import SAMPLERS
 from ergodica.lda.stream import Batch
-from ergodica_paper.lda_runs import SHOWN_PRESETS, TOPICS, Pool, Setup, batches, begin_training, pool_of, seeds_of
-from ergodica_paper.result import Ask, Claim, Item, Picture, Result, Table
+from ergodica_paper.lda_runs import (
+    SHOWN_PRESETS,
+    TOPICS,
+    DocumentPool,
+    Setup,
+    batches,
+    begin_training,
+    pool_of,
+    seeds_of,
+)
+from ergodica_paper.result import Ask, Claim, PaperItem, Picture, Result, Table
 from ergodica_paper.style import LABELS, new_figure
-from ergodica_paper.verdict import SURE, Answer, Estimate, beyond_chance, counted, judged
+from ergodica_paper.verdict import SURE, Answer, Measurement, beyond_chance, counted, judged
 
 PAPER_SECONDS = {"sgld": 0.778, "sghmc": 0.815, "sgrld": 0.730, "sgrhmc": 0.806}  # the paper: figure 3, lower left
 PAPER_RATIO = max(PAPER_SECONDS.values()) / min(PAPER_SECONDS.values())
@@ -122,9 +131,9 @@ def run(ask: Ask) -> Result:
 
 @dataclass(frozen=True)
 class _Clock:
-    """Measures all samplers at a preset; steps that left the finite numbers are counted in `stopped`."""
+    """Measures all samplers at a preset; steps that became non-finite are counted in `stopped`."""
 
-    pool: Pool
+    pool: DocumentPool
     preset: str
     topics: int
     seed: int
@@ -208,7 +217,7 @@ def claims_of(timings: Sequence[Timing], is_demo: bool) -> list[Claim]:
     free = len(timings[0].parts) - 2  # of the rounds that are counted
     alike = [Answer(words, beyond_chance(ALIKE - ratio.value, ratio.error, free)) for words, ratio in ratios.items()]
     largest = [Answer(words, beyond_chance(lead.value, lead.error, free)) for words, lead in leads.items()]
-    seconds = {f"{t.sampler}, {t.preset} preset, {t.way}": Estimate.of(t.seconds) for t in timings}
+    seconds = {f"{t.sampler}, {t.preset} preset, {t.way}": Measurement.of(t.seconds) for t in timings}
     return [
         judged(
             "lda-runtime", "The samplers take about the same time.", SOURCE, alike,
@@ -219,37 +228,37 @@ def claims_of(timings: Sequence[Timing], is_demo: bool) -> list[Claim]:
         judged(
             "lda-gradient", "The gradient evaluation is the main computational bottleneck.", SOURCE, largest,
             f"{counted(largest)}. Share of the gradient less that of the next largest part, where this is least (%): "
-            + _listed({words: Estimate(100 * lead.value, 100 * lead.error) for words, lead in leads.items()}) + ".",
+            + _listed({words: Measurement(100 * lead.value, 100 * lead.error) for words, lead in leads.items()}) + ".",
             {"share of the gradient less the next largest": _told(leads)},
             rule=LARGEST, picture="runtime", is_demo=is_demo,
         ),
     ]  # fmt: skip
 
 
-def _ratio(timings: Sequence[Timing]) -> Estimate:
+def _ratio(timings: Sequence[Timing]) -> Measurement:
     """Of the slowest and the fastest of the first round, in the others."""
     first = [t.seconds[0] for t in timings]
     slowest, fastest = timings[int(np.argmax(first))], timings[int(np.argmin(first))]
-    return Estimate.of(slowest.seconds[1:] / fastest.seconds[1:])
+    return Measurement.of(slowest.seconds[1:] / fastest.seconds[1:])
 
 
-def _least_lead(timings: Sequence[Timing]) -> Estimate:
-    return Estimate.of(min(timings, key=lambda t: t.lead[0]).lead[1:])
+def _least_lead(timings: Sequence[Timing]) -> Measurement:
+    return Measurement.of(min(timings, key=lambda t: t.lead[0]).lead[1:])
 
 
-def _listed(estimates: dict[str, Estimate]) -> str:
+def _listed(estimates: dict[str, Measurement]) -> str:
     return "; ".join(f"{words} {estimate}" for words, estimate in estimates.items())
 
 
-def _told(estimates: dict[str, Estimate]) -> dict[str, Any]:
+def _told(estimates: dict[str, Measurement]) -> dict[str, Any]:
     return {words: estimate.told() for words, estimate in estimates.items()}
 
 
-def _text(pool: Pool) -> list[str]:
+def _text(pool: DocumentPool) -> list[str]:
     return [
         "The gradient is Gibbs sampling of the topics of a batch's words; the update is the recipe's step with its "
         "random numbers, over all words and topics. Learning alone, the samplers take every batch in turn, so that "
-        "whatever else the machine does meets all of them alike. With reading, each learns from the files while a "
+        "whatever else the machine does affects all of them equally. With reading, each learns from the files while a "
         "thread reads ahead; reading is what this takes beyond the same batches from memory. Read with nothing else "
         f"going on, 100 documents take {pool.reading:.2g} s.",
         "Seconds of another machine, and of documents of another length, cannot be compared with the paper's: how the "
@@ -263,7 +272,7 @@ def _table(timings: Sequence[Timing]) -> Table:
         parts = t.parts.mean(axis=0)
         shares = [f"{part / parts.sum():.0%}" for part in parts]
         rows.append(
-            [t.preset, LABELS[t.sampler], t.way, PAPER_SECONDS[t.sampler], str(Estimate.of(t.seconds)), *shares]
+            [t.preset, LABELS[t.sampler], t.way, PAPER_SECONDS[t.sampler], str(Measurement.of(t.seconds)), *shares]
         )
     columns = ["preset", "sampler", "what is timed", "the paper (s)", "ours (s)", *PARTS]
     caption = f"Seconds per 100 documents, mean and standard error of {len(timings[0].parts)} rounds, and their shares."
@@ -299,10 +308,10 @@ def _bars(axis: Any, timings: Sequence[Timing]) -> None:
         values = np.array([t.parts[:, number].mean() for t in timings])
         axis.barh(names, values, left=left, color=colour, edgecolor="white", label=part)
         left = left + values
-    axis.errorbar(left, names, xerr=[Estimate.of(t.seconds).error for t in timings], fmt="none", ecolor="#000000")
+    axis.errorbar(left, names, xerr=[Measurement.of(t.seconds).error for t in timings], fmt="none", ecolor="#000000")
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="lda-runtime",
     title="Topic models: seconds per 100 documents",
     source="figure 3 (lower left)",

@@ -13,8 +13,8 @@ from ergodica.lda.samplers import SAMPLERS
 from ergodica.lda.topics import LEVEL, Topic, band_words, top_words, topics_of
 from ergodica.lda.training import Training
 from ergodica_paper import lda_runs
-from ergodica_paper.lda_runs import Length, Pool, Setup, learn, pool_of, seeds_of
-from ergodica_paper.result import Ask, Item, Picture, Result, Table
+from ergodica_paper.lda_runs import DocumentPool, Length, Setup, learn, pool_of, seeds_of
+from ergodica_paper.result import Ask, PaperItem, Picture, Result, Table
 from ergodica_paper.style import COLOURS, LABELS, new_figure
 
 TOPICS, WORDS = 11, 7
@@ -35,7 +35,7 @@ SCORE goals team club league clubs years"""  # the paper: supplement, table of t
 
 def run(ask: Ask) -> Result:
     # The demo has ten topics: with eleven all are shown.
-    length = Length(FULL if ask.full else QUICK, lda_runs.TOPICS if ask.corpus else TOPICS, looks=4)
+    length = Length(FULL if ask.full else QUICK, lda_runs.TOPICS if ask.corpus else TOPICS, evaluations=4)
     pool, seed = pool_of(ask, length.documents), seeds_of(ask.seed, 1)[0]
     learnt, stopped = {}, {}
     for number, sampler in enumerate(SAMPLERS):
@@ -68,7 +68,7 @@ def run(ask: Ask) -> Result:
     )  # fmt: skip
 
 
-def _fitted(pool: Pool, setup: Setup, topics: int, seed: int, training: Training) -> Fitted:
+def _fitted(pool: DocumentPool, setup: Setup, topics: int, seed: int, training: Training) -> Fitted:
     return conclude(training, training.settings, pool.vocabulary, setup.parameters(topics, seed), {})
 
 
@@ -80,7 +80,7 @@ def _chosen(fitted: Fitted, seed: int) -> list[Topic]:
 
 
 def _text(
-    pool: Pool, length: Length, best: str, ends: dict[str, float], scores: np.ndarray, band: str, again: int
+    pool: DocumentPool, length: Length, best: str, ends: dict[str, float], scores: np.ndarray, band: str, again: int
 ) -> list[str]:  # fmt: skip
     figures = ", ".join(f"{LABELS[sampler]} {end:,.0f}" for sampler, end in ends.items())
     found = [
@@ -90,7 +90,7 @@ def _text(
         f"{TOPICS} of {length.topics} at random, as the paper does, each named by its first word. In the mean over "
         f"topics the NPMI of their {WORDS} top words, over held-out documents, is {scores.mean():.2f} (1: they always "
         "come together, 0: as by chance).",
-        f"Of every word: its probability in per cent, in the mean of the draws kept, and what holds {LEVEL:.0%} of "
+        f"Of every word: its probability in per cent, on average over the draws kept, and what holds {LEVEL:.0%} of "
         f"them; {band.partition(';')[0]}.",
     ]
     if pool.is_demo:
@@ -165,7 +165,7 @@ def _picture(topics: Sequence[Topic], best: str, band: str) -> Picture:
     return Picture("topics", caption, figure, "words")
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="lda-topics",
     title="Topic models: top words of eleven topics",
     source="supplement, table of topics",

@@ -12,7 +12,7 @@ from ergodica.verify.specimens import SAMPLERS
 from ergodica_paper import style
 from ergodica_paper.flat import matrices_at, phase_like
 from ergodica_paper.printed_samplers import PRINTED, SECTION_3
-from ergodica_paper.result import Ask, Claim, Item, Picture, Result, Table
+from ergodica_paper.result import Ask, Claim, PaperItem, Picture, Result, Table
 from ergodica_paper.style import LABELS
 from ergodica_paper.verdict import Answer, judged, yes_if
 
@@ -34,7 +34,7 @@ SUMMARY = {
 }
 
 
-class Place(NamedTuple):
+class MapPlace(NamedTuple):
     """A builder's place in the map: the kind of D and of Q, and of each of their blocks."""
 
     name: str
@@ -66,7 +66,7 @@ def in_words(values: np.ndarray) -> str:
     return kind
 
 
-def place(name: str, seed: int) -> Place:
+def place(name: str, seed: int) -> MapPlace:
     build, target = SAMPLERS[name]
     recipe, law = build(), target()
     at = matrices_at(recipe, law, PHASES, seed)
@@ -82,7 +82,7 @@ def place(name: str, seed: int) -> Place:
         pairs = [PRINTED[name].matrices(z) for z in at.phases]
         printed = [np.array(both) for both in zip(*pairs, strict=True)]
         gap = max(float(np.abs(a - b).max()) for a, b in zip((at.diffusion, at.curl), printed, strict=True))
-    return Place(name, kind_of(at.diffusion), kind_of(at.curl), blocks, gap)
+    return MapPlace(name, kind_of(at.diffusion), kind_of(at.curl), blocks, gap)
 
 
 def _reads(recipe: Any, target: Any, key: Any) -> str:
@@ -97,7 +97,7 @@ def _reads(recipe: Any, target: Any, key: Any) -> str:
 # -- claims, table, picture ---------------------------------------------------------------------------
 
 
-def summary_claim(places: dict[str, Place]) -> Claim:
+def summary_claim(places: dict[str, MapPlace]) -> Claim:
     """Asked of every sampler that the paper's summary names."""
     answers = [Answer(LABELS[name], yes_if(places[name].cell == cell)) for name, cell in SUMMARY.items()]
     wrong = [places[name] for name, cell in SUMMARY.items() if places[name].cell != cell]
@@ -117,7 +117,7 @@ def summary_claim(places: dict[str, Place]) -> Claim:
     )
 
 
-def printed_claim(places: dict[str, Place]) -> Claim:
+def printed_claim(places: dict[str, MapPlace]) -> Claim:
     """Asked of every sampler whose D and Q are printed."""
     gaps = {name: p.gap for name, p in places.items() if p.gap is not None}
     answers = [Answer(LABELS[name], yes_if(gap < ROUNDING)) for name, gap in gaps.items()]
@@ -137,7 +137,7 @@ def printed_claim(places: dict[str, Place]) -> Claim:
     )
 
 
-def new_claim(places: dict[str, Place]) -> Claim:
+def new_claim(places: dict[str, MapPlace]) -> Claim:
     """Reproduced if no earlier sampler has a place where the paper's own are."""
     taken = {places[name].cell for name in BEFORE}
     answers = [Answer(LABELS[name], yes_if(places[name].cell not in taken)) for name in NEW]
@@ -161,7 +161,7 @@ def new_claim(places: dict[str, Place]) -> Claim:
     )  # fmt: skip
 
 
-def table_of(places: dict[str, Place]) -> Table:
+def table_of(places: dict[str, MapPlace]) -> Table:
     rows = []
     for p in places.values():
         blocks = ["; ".join(f"{k[2:]}: {v}" for k, v in p.blocks.items() if k[0] == which) for which in "DQ"]
@@ -174,7 +174,7 @@ def table_of(places: dict[str, Place]) -> Table:
     return Table("map", caption, columns, rows, shown=True)
 
 
-def picture_of(places: dict[str, Place]) -> Picture:
+def picture_of(places: dict[str, MapPlace]) -> Picture:
     figure, ((axis,),) = style.new_figure(squeeze=False, size=(7.0, 5.0))
     for column, d in enumerate(KINDS):
         for row, q in enumerate(KINDS):
@@ -230,7 +230,7 @@ def run(ask: Ask) -> Result:
     return Result(text, claims, (picture_of(places),), (table_of(places),), settings={"phases": PHASES})
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="map",
     title="The map of D and Q",
     source="supplement, figure Compare",

@@ -19,7 +19,7 @@ class Process(NamedTuple):
 
 
 def of(sde: Any) -> Process:
-    """Of anything with these three, a `RecipeSde` or a printed `Sde`."""
+    """Of anything with these three, a `RecipeSde` or a printed `HandwrittenSde`."""
     return Process(sde.drift, sde.diffusion, sde.hamiltonian)
 
 
@@ -47,7 +47,7 @@ def draw_bowl(rng: np.random.Generator, dim: int) -> np.ndarray:
     return 0.15 * k @ k.T + 0.8 * np.eye(dim)
 
 
-class Energy(eqx.Module):
+class WavyBowl(eqx.Module):
     """A bowl with ripples."""
 
     stiffness: np.ndarray
@@ -76,7 +76,7 @@ class Current(eqx.Module):
     (d_2 (s p), -d_1 (s p)) has no divergence whatever s is. Theorem 2 must find Q_12 = s.
     """
 
-    energy: Energy
+    energy: WavyBowl
     diffusion: Diffusion
     stream: Waves
 
@@ -90,7 +90,7 @@ class Current(eqx.Module):
 def circling(seed: Any) -> tuple[Process, Waves]:
     """A process, and the Q_12 that was put into it."""
     rng = np.random.default_rng(seed)
-    energy = Energy(draw_bowl(rng, 2), draw_waves(rng, 2))
+    energy = WavyBowl(draw_bowl(rng, 2), draw_waves(rng, 2))
     diffusion, stream = Diffusion(draw_waves(rng, 2, 2, 2)), draw_waves(rng, 2)
     return Process(Current(energy, diffusion, stream), diffusion, energy), stream
 
@@ -110,7 +110,7 @@ class Linear(eqx.Module):
         return jnp.asarray(self.matrix, z.dtype) @ z
 
 
-class Constant(eqx.Module):
+class ConstantMatrix(eqx.Module):
     """The same numbers everywhere."""
 
     value: np.ndarray
@@ -143,4 +143,4 @@ def ornstein_uhlenbeck(seed: Any, dim: int) -> tuple[Process, np.ndarray]:
         s = (s + s.T) / 2
         low, *_, high = np.linalg.eigvalsh(s)
         if 0 < high < LONGEST * low:
-            return Process(Linear(a), Constant(d), Bowl(np.linalg.inv(s))), -a @ s - d
+            return Process(Linear(a), ConstantMatrix(d), Bowl(np.linalg.inv(s))), -a @ s - d

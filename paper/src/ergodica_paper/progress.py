@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from ergodica_paper.result import Item
+from ergodica_paper.result import PaperItem
 
 Report = Callable[[float, str], None]
-Begin = Callable[[Item, int], Report]
+Begin = Callable[[PaperItem, int], Report]
 
 
 @contextmanager
-def progress(items: Sequence[Item], total: int, full: bool) -> Iterator[Begin]:
+def progress(items: Sequence[PaperItem], total: int, full: bool) -> Iterator[Begin]:
     """Yields a function to be called when an item begins, with its place among `total`; it gives what `Ask.report` is.
 
     Args:
@@ -23,7 +23,7 @@ def progress(items: Sequence[Item], total: int, full: bool) -> Iterator[Begin]:
             yield begin_on_bar
         return
 
-    def begin(item: Item, place: int) -> Report:
+    def begin(item: PaperItem, place: int) -> Report:
         print(f"ergodica: {item.name} ({place} of {total})", file=sys.stderr, flush=True)
         return lambda done, words: None
 
@@ -32,7 +32,7 @@ def progress(items: Sequence[Item], total: int, full: bool) -> Iterator[Begin]:
 
 
 @contextmanager
-def _bar(items: Sequence[Item], total: int, full: bool) -> Iterator[Begin]:
+def _bar(items: Sequence[PaperItem], total: int, full: bool) -> Iterator[Begin]:
     from rich.console import Console
     from rich.file_proxy import FileProxy
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -53,7 +53,7 @@ def _bar(items: Sequence[Item], total: int, full: bool) -> Iterator[Begin]:
         task = bar.add_task("", total=sum(lengths.values()), place="", words="")
         before = 0.0
 
-        def begin(item: Item, place: int) -> Report:
+        def begin(item: PaperItem, place: int) -> Report:
             nonlocal before
             start, before = before, before + lengths[item.name]
 

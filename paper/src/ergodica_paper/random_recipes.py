@@ -1,6 +1,6 @@
 """Random recipes: smooth H, D(z) and Q(z) of any structure that a recipe can have.
 
-The numbers of a recipe are arguments of what is compiled, so that all recipes of one `Plan` share it.
+The numbers of a recipe are arguments of what is compiled, so that all recipes of one `RecipePlan` share it.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ TREE = {"matrix": (1, 2), "vector": (1,)}
 KINDS = ("dense", "dense", "diagonal", "scaled", "")  # of a block of D; dense ones are the hard ones
 
 
-class Plan(NamedTuple):
+class RecipePlan(NamedTuple):
     """The structure of a recipe, hashable: one compiled function serves every draw of its numbers.
 
     Args:
@@ -69,10 +69,10 @@ class Plan(NamedTuple):
         return f"{self.dim} numbers; {', '.join(blocks)}"
 
 
-def draw_plan(seed: Any) -> Plan:
+def draw_plan(seed: Any) -> RecipePlan:
     """2 to 6 numbers; at least one state-dependent block of D or Q."""
     rng = np.random.default_rng(seed)
-    plan = Plan(int(rng.integers(4)), int(rng.integers(3)), bool(rng.integers(2)), (), ())
+    plan = RecipePlan(int(rng.integers(4)), int(rng.integers(3)), bool(rng.integers(2)), (), ())
     if plan.dim < 2:
         plan = plan._replace(position=2)
     slots = list(plan.sizes)
@@ -90,7 +90,7 @@ def draw_plan(seed: Any) -> Plan:
     return plan._replace(diffusion=tuple((s, k) for s, k in diffusion.items() if k), curl=tuple(curl.items()))
 
 
-def draw_numbers(plan: Plan, seed: Any) -> dict[str, Any]:
+def draw_numbers(plan: RecipePlan, seed: Any) -> dict[str, Any]:
     """Coefficients of every smooth function: a bowl, and waves of every slot and pair of slots."""
     rng = np.random.default_rng(seed)
 
@@ -109,7 +109,7 @@ def draw_numbers(plan: Plan, seed: Any) -> dict[str, Any]:
 # -- the functions, of a flat vector; xp is jnp, or np for an oracle ------------------------------------
 
 
-def potential(numbers: dict[str, Any], plan: Plan, z: Any, xp: Any = jnp) -> Any:
+def potential(numbers: dict[str, Any], plan: RecipePlan, z: Any, xp: Any = jnp) -> Any:
     """U: of the position alone."""
     span = plan.spans["position"]
     q = z[span]
@@ -117,14 +117,14 @@ def potential(numbers: dict[str, Any], plan: Plan, z: Any, xp: Any = jnp) -> Any
     return q @ numbers["stiffness"][span, span] @ q / 2 + Waves(ripple.waves[span], ripple.phases)(q, xp)
 
 
-def energy(numbers: dict[str, Any], plan: Plan, slot: str, z: Any, xp: Any = jnp) -> Any:
+def energy(numbers: dict[str, Any], plan: RecipePlan, slot: str, z: Any, xp: Any = jnp) -> Any:
     """g of a slot, which reads every slot."""
     span = plan.spans[slot]
     own = z[span]
     return own @ numbers["stiffness"][span, span] @ own / 2 + 0.7 * numbers["energy"][slot](z, xp)
 
 
-def diffusion_block(numbers: dict[str, Any], plan: Plan, slot: str, kind: str, z: Any, xp: Any = jnp) -> Any:
+def diffusion_block(numbers: dict[str, Any], plan: RecipePlan, slot: str, kind: str, z: Any, xp: Any = jnp) -> Any:
     """A A^T + 0.2, a diagonal of it, or one number of it times the identity."""
     factor = numbers["diffusion"][slot](z, xp)
     if kind == "dense":
@@ -146,7 +146,7 @@ class OfPhase(eqx.Module):
 
     numbers: dict[str, Any]
     function: Callable = eqx.field(static=True)
-    plan: Plan = eqx.field(static=True)
+    plan: RecipePlan = eqx.field(static=True)
     words: tuple = eqx.field(static=True, default=())
 
     def __call__(self, z: Any) -> Any:
@@ -158,24 +158,24 @@ class OfPosition(eqx.Module):
     """U of the user's pytree."""
 
     numbers: dict[str, Any]
-    plan: Plan = eqx.field(static=True)
+    plan: RecipePlan = eqx.field(static=True)
 
     def __call__(self, q: Any) -> Any:
         flat = ravel_pytree(q)[0]
         return potential(self.numbers, self.plan, jnp.pad(flat, (0, self.plan.dim - flat.size)))
 
 
-def _noise(numbers: dict[str, Any], plan: Plan, slot: str, kind: str, z: Any) -> Any:
+def _noise(numbers: dict[str, Any], plan: RecipePlan, slot: str, kind: str, z: Any) -> Any:
     block = diffusion_block(numbers, plan, slot, kind, z)
     return _like(plan, slot, block) if kind == "diagonal" else block
 
 
-def _coupling(numbers: dict[str, Any], plan: Plan, pair: tuple[str, str], kind: str, z: Any) -> Any:
+def _coupling(numbers: dict[str, Any], plan: RecipePlan, pair: tuple[str, str], kind: str, z: Any) -> Any:
     block = curl_block(numbers, pair, z)
     return _like(plan, pair[0], block[:, 0]) if kind == "coupling" else block
 
 
-def _like(plan: Plan, slot: str, vector: Any) -> Any:
+def _like(plan: RecipePlan, slot: str, vector: Any) -> Any:
     whole = jnp.zeros(plan.dim, vector.dtype).at[plan.spans[slot]].set(vector)
     return getattr(plan.phase(whole), slot)
 
@@ -183,7 +183,7 @@ def _like(plan: Plan, slot: str, vector: Any) -> Any:
 FIELDS = {"dense": eg.Dense, "diagonal": eg.Diagonal, "scaled": eg.Scaled, "coupling": eg.Coupling}
 
 
-def build(plan: Plan, numbers: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
+def build(plan: RecipePlan, numbers: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
     """The recipe and its target. H couples all slots: its law is exp(-H), but the position's is not exp(-U)."""
 
     def auxiliary(slot):
@@ -192,12 +192,12 @@ def build(plan: Plan, numbers: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
     return _built(plan, numbers, {slot: auxiliary(slot) for slot in list(plan.sizes)[1:]})
 
 
-def build_with_normals(plan: Plan, numbers: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
+def build_with_normals(plan: RecipePlan, numbers: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
     """The same D and Q with standard normal auxiliaries, so that the position has the law exp(-U)."""
     return _built(plan, numbers, {slot: _normal(slot, _shape(plan, slot)) for slot in list(plan.sizes)[1:]})
 
 
-def _built(plan: Plan, numbers: dict[str, Any], energies: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
+def _built(plan: RecipePlan, numbers: dict[str, Any], energies: dict[str, Any]) -> tuple[eg.Recipe, eg.Density]:
     recipe = eg.Recipe(
         energy=energies,
         diffusion={slot: FIELDS[kind](OfPhase(numbers, _noise, plan, (slot, kind))) for slot, kind in plan.diffusion},
@@ -207,7 +207,7 @@ def _built(plan: Plan, numbers: dict[str, Any], energies: dict[str, Any]) -> tup
     return recipe, eg.Density(OfPosition(numbers, plan), init=init)
 
 
-def _shape(plan: Plan, slot: str) -> tuple[int, ...]:
+def _shape(plan: RecipePlan, slot: str) -> tuple[int, ...]:
     return () if slot == "thermostat" else (plan.sizes[slot],)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergodica_paper.best_step import NoStep
-from ergodica_paper.verdict import SURE, Answer, Estimate, Outcome, beyond_chance, counted
+from ergodica_paper.verdict import SURE, Answer, Measurement, Outcome, beyond_chance, counted
 
 RULE = (
     f"a ratio counts beyond {SURE:g} standard errors (over seeds, and of the best step), and a side that alone has a "
@@ -15,19 +15,19 @@ RULE = (
 )
 
 
-def log_mean(values: np.ndarray, step_error: float = 0.0) -> Estimate:
+def log_mean(values: np.ndarray, step_error: float = 0.0) -> Measurement:
     """The logarithm of the mean over seeds, with its standard error, that of the best step included.
 
     Args:
-        values: (seed,) or (seed, look); of several looks the logarithms of the means are averaged.
+        values: (seed,) or (seed, length of path); of several lengths the logarithms of the means are averaged.
         step_error: of that logarithm, from the step.
     """
     values = values.reshape(len(values), -1)
     means = values.mean(axis=0)
-    # d log m = dm / m: what each seed contributes, so that looks at one path may depend on each other
+    # d log m = dm / m: what each seed contributes, so that parts of one path may depend on each other
     each = (values / means).mean(axis=1)
     error = each.std(ddof=1) / math.sqrt(len(each))
-    return Estimate(float(np.log(means).mean()), math.hypot(float(error), step_error))
+    return Measurement(float(np.log(means).mean()), math.hypot(float(error), step_error))
 
 
 class Ratio(NamedTuple):
@@ -38,7 +38,7 @@ class Ratio(NamedTuple):
         what: that decides where there is no ratio.
     """
 
-    logarithm: Estimate
+    logarithm: Measurement
     only: str = ""
     what: str = "a step"
 
@@ -49,9 +49,9 @@ class Ratio(NamedTuple):
         return beyond_chance(*self.logarithm)
 
     @property
-    def value(self) -> Estimate:
+    def value(self) -> Measurement:
         ratio = math.exp(self.logarithm.value)
-        return Estimate(ratio, ratio * self.logarithm.error)
+        return Measurement(ratio, ratio * self.logarithm.error)
 
     def __str__(self) -> str:
         return f"{self.what} {self.only} alone" if self.only else str(self.value)
@@ -61,9 +61,9 @@ class Ratio(NamedTuple):
         return {**self.value.told(), "only": only, "holds": self.outcome}
 
 
-def ratio(without: Estimate | NoStep, with_it: Estimate | NoStep) -> Ratio:
+def ratio(without: Measurement | NoStep, with_it: Measurement | NoStep) -> Ratio:
     """From the logarithms of two means, smaller is better."""
-    nothing = Estimate(math.nan, math.nan)
+    nothing = Measurement(math.nan, math.nan)
     if isinstance(without, NoStep):
         alone = without.is_shown and not isinstance(with_it, NoStep)
         return Ratio(nothing, "with it" if alone else "")
@@ -72,7 +72,7 @@ def ratio(without: Estimate | NoStep, with_it: Estimate | NoStep) -> Ratio:
     return Ratio(without.minus(with_it))
 
 
-class Comparison(NamedTuple):
+class RatioComparison(NamedTuple):
     """One way of asking: `what` and `where` in words, and the ratio."""
 
     what: str
@@ -84,14 +84,14 @@ class Comparison(NamedTuple):
         return Answer(self.what, self.ratio.outcome, self.where)
 
 
-def told(comparisons: Sequence[Comparison]) -> str:
+def told(comparisons: Sequence[RatioComparison]) -> str:
     """How many hold."""
     alone = sum(bool(c.ratio.only) for c in comparisons)
     more = f"; in {alone} only one side has a step" if alone else ""
     return f"{counted([c.answer for c in comparisons])}{more}."
 
 
-def ends(comparisons: Sequence[Comparison], over: str) -> str:
+def ends(comparisons: Sequence[RatioComparison], over: str) -> str:
     """The smallest and the largest ratio; `over` says what was divided by what."""
     with_figures = [c for c in comparisons if math.isfinite(c.ratio.logarithm.value)]
     if not with_figures:

@@ -58,7 +58,7 @@ class Circumstances:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class StoredPicture:
     """A picture in the folder, with the paths of its files."""
 
     name: str
@@ -69,7 +69,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Tabled:
+class StoredTable:
     """A table in the folder: its rows are here where it is shown on the page, and always in the CSV file."""
 
     table: Table
@@ -87,8 +87,8 @@ class Record:
     circumstances: Circumstances
     text: tuple[str, ...]
     claims: tuple[Claim, ...]
-    pictures: tuple[Drawn, ...]
-    tables: tuple[Tabled, ...]
+    pictures: tuple[StoredPicture, ...]
+    tables: tuple[StoredTable, ...]
     settings: Mapping[str, Any]
     non_finite: Mapping[str, int]
     warnings: tuple[str, ...]
@@ -131,7 +131,7 @@ def claim_to_json(claim: Claim) -> dict[str, Any]:
     return plain(vars(claim) | {"figures": dict(claim.figures)})
 
 
-def _table(tabled: Tabled) -> dict[str, Any]:
+def _table(tabled: StoredTable) -> dict[str, Any]:
     table = tabled.table
     return {"csv": tabled.csv, "table": vars(table) | {"rows": table.rows if table.shown else []}}
 
@@ -146,8 +146,8 @@ def from_json(told: Any) -> Record:
         | {
             "circumstances": Circumstances(**circumstances | {"corpus": None if corpus is None else tuple(corpus)}),
             "claims": tuple(Claim(**claim) for claim in told["claims"]),
-            "pictures": tuple(Drawn(**picture) for picture in told["pictures"]),
-            "tables": tuple(Tabled(Table(**tabled["table"]), tabled["csv"]) for tabled in told["tables"]),
+            "pictures": tuple(StoredPicture(**picture) for picture in told["pictures"]),
+            "tables": tuple(StoredTable(Table(**tabled["table"]), tabled["csv"]) for tabled in told["tables"]),
             "code": tuple(told["code"]),
             "text": tuple(told["text"]),
             "warnings": tuple(told["warnings"]),

@@ -17,13 +17,13 @@ from ergodica_paper.folder import ReportFolder
 from ergodica_paper.page import write_page
 from ergodica_paper.progress import Report, progress
 from ergodica_paper.record import Circumstances, Record, identity_of
-from ergodica_paper.result import Ask, Item
+from ergodica_paper.result import Ask, PaperItem
 from ergodica_paper.style import house_style
 from ergodica_paper.summary import write_summary
 
 
 class Stopped(Exception):
-    """A run was stopped by hand; the message says what is there and how to go on."""
+    """A run was stopped by hand; the message says what is there and how to resume it."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Asked:
     seed: int = 0
     corpus: tuple[str, ...] = ()
 
-    def command(self, item: Item) -> str:
+    def command(self, item: PaperItem) -> str:
         """What to type for the same of one item."""
         corpus = ["--corpus", *self.corpus] if self.corpus and item.reads_corpus else []
         mode = "--full" if self.full else "--quick"
@@ -49,11 +49,11 @@ class Asked:
         )
 
 
-def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> list[Record]:
-    """Run these items and make the page anew from all that is in the folder; gives all records there.
+def reproduce(items: Sequence[PaperItem], asked: Asked, is_whole: bool = False) -> list[Record]:
+    """Run these items and write the page again from all that is in the folder; gives all records there.
 
     Args:
-        is_whole: these are all items; where such a run was stopped, the same one goes on with the item it was in.
+        is_whole: these are all items; where such a run was stopped, the same one resumes with the item it was in.
     """
     identity = _identity(asked)
     own = {item.name: identity if item.reads_corpus else identity | {"corpus": None} for item in items}
@@ -62,7 +62,7 @@ def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> li
         done = folder.finished(identity, own) if is_whole else set()
         folder.note(identity if is_whole else None, done)
         if done:
-            print(f"ergodica: going on with a run that was stopped: {len(done)} of {len(items)} done", file=sys.stderr)
+            print(f"ergodica: resuming a run that was stopped: {len(done)} of {len(items)} done", file=sys.stderr)
         left = [(place, item) for place, item in enumerate(items, 1) if item.name not in done]
         with progress([item for _, item in left], len(items), asked.full) as begin:
             for place, item in left:
@@ -72,7 +72,7 @@ def reproduce(items: Sequence[Item], asked: Asked, is_whole: bool = False) -> li
                     folder.note(identity if is_whole else None, done)
                     records = _publish(asked.out)
                 except KeyboardInterrupt:
-                    again = "goes on with it" if is_whole else "runs it again"
+                    again = "resumes it" if is_whole else "runs it again"
                     raise Stopped(
                         f"stopped in {item.name}; what was finished is in {asked.out}, the same command {again}"
                     ) from None
@@ -107,7 +107,7 @@ def _identity(asked: Asked) -> dict[str, Any]:
     return identity_of("full" if asked.full else "quick", asked.seed, corpus_labels(asked.corpus), versions)
 
 
-def _run(item: Item, asked: Asked, identity: dict[str, Any], report: Report) -> None:
+def _run(item: PaperItem, asked: Asked, identity: dict[str, Any], report: Report) -> None:
     start = now()
     try:
         with house_style():

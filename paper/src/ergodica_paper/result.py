@@ -92,7 +92,7 @@ class Result:
 
     Args:
         text: paragraphs for the page, made from the figures.
-        non_finite: runs that left the finite numbers, by name: counted and shown, never dropped.
+        non_finite: runs that became non-finite, by name: counted and shown, never dropped.
         warnings: what was amiss with what the item was given, such as documents that could not be read.
     """
 
@@ -106,7 +106,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Item:
+class PaperItem:
     """One part of the paper: its name on the command line, what the paper shows there, and the function that redoes it.
 
     Args:

@@ -28,14 +28,14 @@ from ergodica_paper.record import (
     KINDS,
     VERDICTS,
     Circumstances,
-    Drawn,
     Record,
-    Tabled,
+    StoredPicture,
+    StoredTable,
     claim_to_json,
     from_json,
     to_json,
 )
-from ergodica_paper.result import Item, Result, Table
+from ergodica_paper.result import PaperItem, Result, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,19 +45,19 @@ DOTS = 160  # per inch of a PNG
 SALT: Any = {"svg.hashsalt": "ergodica", "svg.fonttype": "path"}  # the same bytes every time, and no font needed
 
 
-def write(folder: Path, item: Item, result: Result, circumstances: Circumstances) -> None:
-    """All files of one item, in place of those it left before; all of them or, where the disk is full, none."""
+def write(folder: Path, item: PaperItem, result: Result, circumstances: Circumstances) -> None:
+    """All files of one item, instead of those it left before; all of them or, where the disk is full, none."""
     for fault in faults(result):
         raise ValueError(f"the result of item {item.name} is not sound: {fault}")
     files: dict[str, bytes] = {}
     pictures, tables = [], []
     for picture in result.pictures:
         stem = f"{FIGURES}/{item.name}-{picture.name}"
-        drawn = Drawn(picture.name, picture.caption, picture.table, f"{stem}.png", f"{stem}.svg")
+        drawn = StoredPicture(picture.name, picture.caption, picture.table, f"{stem}.png", f"{stem}.svg")
         files |= {drawn.png: _image(picture.figure, "png"), drawn.svg: _image(picture.figure, "svg")}
         pictures.append(drawn)
     for table in result.tables:
-        tabled = Tabled(table, f"{DATA}/{item.name}-{table.name}.csv")
+        tabled = StoredTable(table, f"{DATA}/{item.name}-{table.name}.csv")
         files[tabled.csv] = _csv(table)
         tables.append(tabled)
     record = Record(
@@ -103,7 +103,7 @@ def faults(result: Result) -> list[str]:
 def read(folder: Path, name: str) -> Record:
     """The record of an item; InputError where there is none, or it is damaged, or one of its files is gone."""
     path = folder / ITEMS / f"{name}.json"
-    again = f"`ergodica reproduce {name} --out {folder}` makes it anew"
+    again = f"`ergodica reproduce {name} --out {folder}` makes it again"
     try:
         record = from_json(json.loads(path.read_text("utf-8")))
     except FileNotFoundError:

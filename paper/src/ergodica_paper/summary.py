@@ -59,7 +59,7 @@ def _claims(claims: Sequence[tuple[Record, Claim]]) -> Iterator[str]:
 
 
 def _circumstances(records: Sequence[Record]) -> Iterator[str]:
-    yield "| item | mode | seed | corpus | date | took | runs that left the finite numbers |"
+    yield "| item | mode | seed | corpus | date | took | runs that became non-finite |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for record in records:
         told = record.circumstances

@@ -15,7 +15,7 @@ PLACES = 8  # that are named as conditions
 Outcome = Literal["yes", "no", "unclear"]
 
 
-class Estimate(NamedTuple):
+class Measurement(NamedTuple):
     """A figure and its standard error."""
 
     value: float
@@ -25,13 +25,13 @@ class Estimate(NamedTuple):
         return plus_minus(self.value, self.error)
 
     @classmethod
-    def of(cls, values: np.ndarray) -> "Estimate":
+    def of(cls, values: np.ndarray) -> "Measurement":
         """The mean of independent values."""
         return cls(float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))))
 
-    def minus(self, other: "Estimate") -> "Estimate":
+    def minus(self, other: "Measurement") -> "Measurement":
         """Their difference, where they know nothing of each other."""
-        return Estimate(self.value - other.value, math.hypot(self.error, other.error))
+        return Measurement(self.value - other.value, math.hypot(self.error, other.error))
 
     def told(self) -> dict[str, float | None]:
         """For claims.json, which knows no NaN."""

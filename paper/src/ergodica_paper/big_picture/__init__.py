@@ -2,7 +2,7 @@
 
 from ergodica_paper.big_picture.pictures import counts_table, largest_error, residuals, sets, table_of
 from ergodica_paper.big_picture.processes import GROUPS, RECIPES, SINGULAR, Placed, all_processes
-from ergodica_paper.result import Ask, Claim, Item, Result
+from ergodica_paper.result import Ask, Claim, PaperItem, Result
 from ergodica_paper.verdict import Answer, judged, yes_if
 
 
@@ -119,7 +119,7 @@ def run(ask: Ask) -> Result:
     )
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="big-picture",
     title="The big picture",
     source="figure 1",

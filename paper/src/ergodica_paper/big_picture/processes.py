@@ -15,23 +15,23 @@ from ergodica_paper.printed import SLIPS, WRONG
 from ergodica_paper.printed_samplers import SECTION_3
 from ergodica_paper.processes import (
     Diffusion,
-    Energy,
     Process,
     Waves,
+    WavyBowl,
     circling,
     draw_bowl,
     draw_waves,
     of,
     ornstein_uhlenbeck,
 )
-from ergodica_paper.random_recipes import Plan, build, draw_numbers
+from ergodica_paper.random_recipes import RecipePlan, build, draw_numbers
 from ergodica_paper.result import Ask
 from ergodica_paper.style import LABELS
 
 # Compiling is what takes the time: a quick run has the first plan only.
 PLANS = (
-    Plan(2, 0, False, (("position", "dense"),), ((("position", "position"), "dense"),)),
-    Plan(2, 2, False, (("momentum", "dense"),), ((("momentum", "position"), "dense"),)),
+    RecipePlan(2, 0, False, (("position", "dense"),), ((("position", "position"), "dense"),)),
+    RecipePlan(2, 2, False, (("momentum", "dense"),), ((("momentum", "position"), "dense"),)),
 )
 GROUPS = {
     "recipes": "random recipes",
@@ -109,7 +109,7 @@ def random_sde(seed: Any, dim: int) -> Process:
     pull, stiffness = draw_bowl(rng, dim), draw_bowl(rng, dim)
     skew = rng.normal(size=(dim, dim))
     drift = RandomDrift(pull + skew - skew.T, draw_waves(rng, dim, dim))
-    return Process(drift, Diffusion(draw_waves(rng, dim, dim, dim)), Energy(stiffness, draw_waves(rng, dim)))
+    return Process(drift, Diffusion(draw_waves(rng, dim, dim, dim)), WavyBowl(stiffness, draw_waves(rng, dim)))
 
 
 # Certificates between two clearings of what was compiled: after some six hundred without one the process ended with a
@@ -177,7 +177,9 @@ def _is_singular(process: Process) -> bool:
     return bool(low < 1e-9 * high)
 
 
-def _recipe(plans: tuple[Plan, ...], seed: int, i: int, change: Callable | None = None) -> tuple[Process, int, Any]:
+def _recipe(
+    plans: tuple[RecipePlan, ...], seed: int, i: int, change: Callable | None = None
+) -> tuple[Process, int, Any]:
     plan = plans[i % len(plans)]
     sde = flat_sde(*build(plan, draw_numbers(plan, [seed, 5, i])))
     process = of(sde)

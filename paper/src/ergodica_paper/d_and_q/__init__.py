@@ -1,10 +1,10 @@
 """The supplement's discussion of the choice of D and Q, measured: escapes over a barrier and crossings of it."""
 
-from ergodica_paper.best_step import BOUND, FINEST, WARMUP, Found, NoStep, grid, seeds
+from ergodica_paper.best_step import BOUND, FINEST, WARMUP, BestStep, NoStep, grid, seeds
 from ergodica_paper.d_and_q import claims, peaks, pictures
 from ergodica_paper.d_and_q.chains import Choice, compiled
 from ergodica_paper.d_and_q.trials import CHAINS, SEEDS, Figures, search, try_all
-from ergodica_paper.result import Ask, Item, Result
+from ergodica_paper.result import Ask, PaperItem, Result
 from ergodica_paper.verdict import SURE
 
 LENGTH = {False: 3000, True: 16_000}  # steps of a chain, quick and full
@@ -58,7 +58,7 @@ def run(ask: Ask) -> Result:
 
 
 def _result(
-    ask: Ask, found: dict[Choice, Found[Figures]], never: list[Choice], pairs: claims.Pairs, lost: dict[str, int]
+    ask: Ask, found: dict[Choice, BestStep[Figures]], never: list[Choice], pairs: claims.Pairs, lost: dict[str, int]
 ) -> Result:  # fmt: skip
     judge = claims.Judge(found)
     best = {c: f.best for c, f in found.items()}
@@ -99,7 +99,7 @@ _CROSSING = (
 )
 
 
-def _near_mode(count, found: dict[Choice, Found[Figures]], seed: int) -> claims.Pairs:
+def _near_mode(count, found: dict[Choice, BestStep[Figures]], seed: int) -> claims.Pairs:
     """Constant and growing D of mean 1 with a constant Q or none, at the smaller of their best steps."""
     jobs, words = [], {}
     for height in HEIGHTS:
@@ -128,7 +128,7 @@ def _text(judge: claims.Judge, full: bool) -> list[str]:
             f"{name} {'growing with U' if grows else 'constant'}"
             for name, grows in (("D", choice.diffusion_grows), ("Q", choice.curl_grows))
         )
-        resampled = f", momentum drawn anew every {choice.every} steps" if choice.every else ""
+        resampled = f", momentum redrawn every {choice.every} steps" if choice.every else ""
         where = f"{kinds}, D of mean {choice.size:g}{resampled}" if choice.has_momentum else f"no Q, {kinds[:-11]}"
         escapes.append(f"barrier {height:g}: {escape} ({where})")
     return [
@@ -168,7 +168,7 @@ def _settings(ask: Ask) -> dict:
     }
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="d-and-q",
     title="The choice of D and Q",
     source="supplement, 'Discussion of Choice of D and Q'",

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ergodica_paper import best_step, ratios
-from ergodica_paper.best_step import Found, NoStep
+from ergodica_paper.best_step import BestStep, NoStep
 from ergodica_paper.d_and_q.chains import Choice
 from ergodica_paper.d_and_q.trials import Figures, Time
-from ergodica_paper.ratios import Comparison, ratio
+from ergodica_paper.ratios import RatioComparison, ratio
 from ergodica_paper.result import Claim, Kind
-from ergodica_paper.verdict import SURE, Answer, Estimate, beyond_chance, counted, judged
+from ergodica_paper.verdict import SURE, Answer, Measurement, beyond_chance, counted, judged
 
 SOURCE = "supplement, 'Discussion of Choice of D and Q'"
 ESCAPE, CROSSING = "Escape time", "Crossing time"
@@ -18,7 +18,7 @@ RULE = f"{best_step.RULE}; {ratios.RULE}."
 AT_BEST_SIZE = f"D has the best of the sizes tried. {RULE}"
 KINDS = (("constant D and Q", False), ("D and Q growing with U", True))
 
-Chosen = tuple[Choice, Found[Figures]]
+Chosen = tuple[Choice, BestStep[Figures]]
 # By (what, where) in words: constant and growing D at one step; None where one of them has no step.
 Pairs = Mapping[tuple[str, str], tuple[Figures, Figures] | None]
 
@@ -26,7 +26,7 @@ Pairs = Mapping[tuple[str, str], tuple[Figures, Figures] | None]
 class Judge(NamedTuple):
     """What the search found for every choice."""
 
-    found: Mapping[Choice, Found[Figures]]
+    found: Mapping[Choice, BestStep[Figures]]
 
     def agreeing(self, **wanted: Any) -> list[Chosen]:
         """The choices that agree with what is wanted."""
@@ -136,13 +136,13 @@ class Judge(NamedTuple):
             asked.append(_compare(what, where + every, "escape", self._alone(never), with_it))
         return _claim(
             "momentum-resampling",
-            "Drawing the momentum anew from time to time makes the sampler faster (an option in the paper, which "
+            "Redrawing the momentum from time to time makes the sampler faster (an option in the paper, which "
             "claims nothing).",
             "Algorithm 1: 'optionally, periodically resample momentum'",
             asked,
             ratios.ends(asked, f"{ESCAPE}, without over with it"),
             "resampling",
-            f"The momentum is drawn anew at the best of the intervals tried. {RULE}",
+            f"The momentum is redrawn at the best of the intervals tried. {RULE}",
             kind="ours",
         )
 
@@ -165,23 +165,23 @@ def fastest(among: Sequence[Chosen]) -> Chosen | NoStep:
     return min(with_step, key=lambda pair: pair[1].expected)
 
 
-def _compare(what: str, where: str, figure: str, without: Chosen | NoStep, with_it: Chosen | NoStep) -> Comparison:
+def _compare(what: str, where: str, figure: str, without: Chosen | NoStep, with_it: Chosen | NoStep) -> RatioComparison:
     """By one figure of `Figures`."""
-    return Comparison(what, where, ratio(*(_logarithm(figure, chosen) for chosen in (without, with_it))))
+    return RatioComparison(what, where, ratio(*(_logarithm(figure, chosen) for chosen in (without, with_it))))
 
 
-def _logarithm(figure: str, chosen: Chosen | NoStep) -> Estimate | NoStep:
+def _logarithm(figure: str, chosen: Chosen | NoStep) -> Measurement | NoStep:
     """Of a time, with its error from that of the step."""
     if isinstance(chosen, NoStep):
         return chosen
     _, found = chosen
     time: Time = getattr(found.best, figure)
     slope = found.slope if figure == "escape" else 1.0  # a crossing's time goes with 1 / step
-    return Estimate(time.logarithm.value, math.hypot(time.logarithm.error, slope * found.step_error))
+    return Measurement(time.logarithm.value, math.hypot(time.logarithm.error, slope * found.step_error))
 
 
 def _claim(
-    name: str, statement: str, source: str, asked: Sequence[Comparison], more: str, picture: str, rule: str,
+    name: str, statement: str, source: str, asked: Sequence[RatioComparison], more: str, picture: str, rule: str,
     kind: Kind = "paper",
 ) -> Claim:  # fmt: skip
     """A claim from its comparisons, explained by how many hold and by what `more` says."""
@@ -198,9 +198,9 @@ def near_mode(pairs: Pairs) -> Claim:
     """|bias| of the mean of U in the more probable half, constant D and growing D, at one step and one mean of D."""
     answers, figures, gains = [], {}, {}
     for (what, where), both in pairs.items():
-        gain, told = Estimate(math.nan, math.nan), {}
+        gain, told = Measurement(math.nan, math.nan), {}
         if both is not None:
-            constant, growing = (Estimate.of(f.near_mode) for f in both)
+            constant, growing = (Measurement.of(f.near_mode) for f in both)
             gain = _size(constant).minus(_size(growing))
             told = {"constant D": constant.told(), "growing D": growing.told()}
         answer = Answer(what, beyond_chance(*gain), where)
@@ -226,5 +226,5 @@ def near_mode(pairs: Pairs) -> Claim:
     )
 
 
-def _size(bias: Estimate) -> Estimate:
-    return Estimate(abs(bias.value), bias.error)
+def _size(bias: Measurement) -> Measurement:
+    return Measurement(abs(bias.value), bias.error)

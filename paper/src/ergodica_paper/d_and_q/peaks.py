@@ -15,7 +15,7 @@ def potential(t: Any, height: Any) -> Any:
     return height * (square**2 - 2 * square)
 
 
-class Truth(NamedTuple):
+class PeakTruth(NamedTuple):
     """What is known of the law exp(-U), by quadrature."""
 
     mean: np.ndarray
@@ -50,7 +50,7 @@ def _law(height: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache
-def truth(height: float) -> Truth:
+def truth(height: float) -> PeakTruth:
     t, weight = _law(height)
     u = potential(t, height)
     values = np.stack([t**2, u, np.abs(t) < EDGE])
@@ -60,7 +60,7 @@ def truth(height: float) -> Truth:
     near = np.where(u < middle, weight, 0)
     near /= near.sum()
     shifted = u + height + ROOM
-    return Truth(
+    return PeakTruth(
         mean,
         np.sqrt((values - mean[:, None]) ** 2 @ weight),
         float(middle),

@@ -4,13 +4,13 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ergodica_paper.best_step import Found
+from ergodica_paper.best_step import BestStep
 from ergodica_paper.d_and_q.chains import Choice
 from ergodica_paper.d_and_q.claims import Pairs
 from ergodica_paper.d_and_q.trials import SEEDS, Figures
 from ergodica_paper.result import Claim, Picture, Table
 from ergodica_paper.style import COLOURS, MARKERS, new_figure
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 Best = Mapping[Choice, Figures | None]
 
@@ -59,7 +59,7 @@ def times(best: Best, heights: Sequence[float], figure_name: str, ylabel: str, c
     return Picture(figure_name, f"{caption} {_READING}", figure, "choices")
 
 
-def _drawn(values: Mapping[float, Estimate]) -> tuple[list[float], list[float], list[float]]:
+def _drawn(values: Mapping[float, Measurement]) -> tuple[list[float], list[float], list[float]]:
     """Places, values, errors; a time that is infinite, as none was met, can't be drawn and stands in the table."""
     finite = {place: x for place, x in values.items() if math.isfinite(x.value)}
     return list(finite), [x.value for x in finite.values()], [x.error for x in finite.values()]
@@ -88,7 +88,7 @@ def resampling(best: Best, choices: Sequence[Choice], words: Callable[[Choice], 
     axes[0][0].set_ylabel("escape time, gradient evaluations")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     caption = (
-        "Gradient evaluations from well to well when the momentum is drawn anew every so many steps, for three sizes "
+        "Gradient evaluations from well to well when the momentum is redrawn every so many steps, for three sizes "
         f"of D, Q of mean 1, both constant or growing with U, each at its best step size. {_READING}"
     )
     return Picture("resampling", caption, figure, "choices")
@@ -149,7 +149,7 @@ def accuracy(pairs: Pairs) -> tuple[Picture, Table]:
     for place, (words, both) in enumerate(known.items()):
         for k, (f, label) in enumerate(zip(both, ("D constant", "D grows with U"), strict=True)):
             colour, marker = ("#555555", "o") if k == 0 else ("#000000", "^")
-            mean, error = Estimate.of(f.near_mode)
+            mean, error = Measurement.of(f.near_mode)
             axis.errorbar(
                 mean, place + 0.2 * (k - 0.5), xerr=error, color=colour, marker=marker, capsize=2,
                 linestyle="none", label=label if place == 0 else None,
@@ -168,7 +168,7 @@ def accuracy(pairs: Pairs) -> tuple[Picture, Table]:
     return Picture("accuracy", caption, figure, "accuracy"), Table("accuracy", "Bias near the modes.", columns, rows)
 
 
-def table(found: Mapping[Choice, Found[Figures]]) -> Table:
+def table(found: Mapping[Choice, BestStep[Figures]]) -> Table:
     """All choices of D and Q at their best steps."""
     rows = []
     for c, f in found.items():

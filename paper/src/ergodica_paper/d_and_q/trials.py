@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ergodica_paper import best_step
-from ergodica_paper.best_step import Found
+from ergodica_paper.best_step import BestStep
 from ergodica_paper.d_and_q import peaks
 from ergodica_paper.d_and_q.chains import Choice, Counts
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 SEEDS = 24
 CHAINS = 8  # of a seed
@@ -29,19 +29,19 @@ class Time(NamedTuple):
     events: np.ndarray
 
     @property
-    def logarithm(self) -> Estimate:
+    def logarithm(self) -> Measurement:
         """Of the time; infinite without any event, and then nothing is known of its error."""
         if not self.events.any():
-            return Estimate(math.inf, math.inf)
+            return Measurement(math.inf, math.inf)
         # d log(a / b) = da / a - db / b
         each = self.spent / self.spent.mean() - self.events / self.events.mean()
-        return Estimate(math.log(self.spent.sum() / self.events.sum()), Estimate.of(each).error)
+        return Measurement(math.log(self.spent.sum() / self.events.sum()), Measurement.of(each).error)
 
     @property
-    def value(self) -> Estimate:
+    def value(self) -> Measurement:
         logarithm = self.logarithm
         time = math.exp(logarithm.value)
-        return Estimate(time, time * logarithm.error)
+        return Measurement(time, time * logarithm.error)
 
 
 class Figures(NamedTuple):
@@ -122,7 +122,7 @@ def _part(counts: Counts, rows: slice) -> Counts:
 
 def search(
     count: Count, choices: Sequence[Choice], steps: Sequence[float], seeds: Iterator[int]
-) -> dict[Choice, Found[Figures]]:
+) -> dict[Choice, BestStep[Figures]]:
     """Each choice at the step with the fastest escape within the bound; the steps are in units of `unit`."""
     grids = {c: [unit(c) * x for x in steps] for c in choices}
     return best_step.search(

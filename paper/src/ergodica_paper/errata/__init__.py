@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ergodica_paper.errata import formula_claims, lines, pictures, sampler_claims, samplers
 from ergodica_paper.errata.formula_claims import CLOSE
-from ergodica_paper.result import Ask, Claim, Item, Result, Verdict
+from ergodica_paper.result import Ask, Claim, PaperItem, Result, Verdict
 
 
 def run(ask: Ask) -> Result:
@@ -49,7 +49,7 @@ def words_of(every: Sequence[Claim], found: list[samplers.Examined]) -> str:
     )
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="errata",
     title="Slips in the print",
     source="all of its formulas; our list is docs/paper/errata.md",

@@ -22,7 +22,7 @@ import ergodica as eg
 from ergodica_paper.errata import formulas
 from ergodica_paper.errata import samplers as samplers_item
 from ergodica_paper.flat import RESIDUAL
-from ergodica_paper.printed import RIGHT, SLIPS, WRONG, Sde, equations
+from ergodica_paper.printed import RIGHT, SLIPS, WRONG, HandwrittenSde, equations
 from ergodica_paper.printed.potentials import one_peak, two_peaks
 from ergodica_paper.wrong import RIGHT_STEPS, WRONG_STEPS
 
@@ -76,11 +76,11 @@ the law is left invariant, at most 1.
 
 
 @cache
-def certified(sde: Sde) -> Any:
+def certified(sde: HandwrittenSde) -> Any:
     return samplers_item.certified(sde)
 
 
-def residual(sde: Sde) -> str:
+def residual(sde: HandwrittenSde) -> str:
     """Of a sampler that does not pass; as the largest of a few hundred points it is worth one digit."""
     report = certified(sde)
     if report.passed:
@@ -88,7 +88,7 @@ def residual(sde: Sde) -> str:
     return f"{report[RESIDUAL].figure:.1g}"
 
 
-def at_rounding(sde: Sde) -> str:
+def at_rounding(sde: HandwrittenSde) -> str:
     """A bound that the residual of a right sampler keeps."""
     return below(ROUNDING, certified(sde)[RESIDUAL].figure)
 
@@ -100,7 +100,7 @@ def below(bound: float, figure: float) -> str:
     return f"{bound:g}".replace("e-0", "e-")
 
 
-def said(sde: Sde) -> str:
+def said(sde: HandwrittenSde) -> str:
     return samplers_item.said(certified(sde))
 
 

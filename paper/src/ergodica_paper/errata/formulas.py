@@ -11,8 +11,8 @@ from scipy.special import gammaln
 
 import ergodica as eg
 from ergodica.compiling import quick_jit
-from ergodica_paper.printed import Sde, equations
-from ergodica_paper.processes import Bowl, Constant, Linear
+from ergodica_paper.printed import HandwrittenSde, equations
+from ergodica_paper.processes import Bowl, ConstantMatrix, Linear
 
 # where U = theta^4 - 2 theta^2 is -1/2, and the law of the naive sampler with C = 1/2 has poles
 CUSPS = tuple(sign * np.sqrt(1 + root) for sign in (-1, 1) for root in (-np.sqrt(0.5), np.sqrt(0.5)))
@@ -21,7 +21,7 @@ CUSPS = tuple(sign * np.sqrt(1 + root) for sign in (-1, 1) for root in (-np.sqrt
 # -- naive SGRHMC with the metric of the synthetic experiments -----------------------------------------
 
 
-def naive_sgrhmc(potential: Callable, offset: float) -> Sde:
+def naive_sgrhmc(potential: Callable, offset: float) -> HandwrittenSde:
     """SGRHMC without Gamma, G^-1 = 1.5 sqrt|U + offset|."""
 
     def root(theta: Any) -> Any:
@@ -81,7 +81,7 @@ NOISY = LinearProcess(
 def rebuilt_curl(process: LinearProcess, method: Any = "closed form") -> Any:
     """Q by `eg.rebuild_curl`, which is told drift, D and H."""
     energy = Bowl(np.linalg.inv(process.covariance))
-    return eg.rebuild_curl(Linear(process.drift), Constant(process.diffusion), energy, method=method)
+    return eg.rebuild_curl(Linear(process.drift), ConstantMatrix(process.diffusion), energy, method=method)
 
 
 def integrals(process: LinearProcess, z: Sequence[float], row: int, low: float) -> tuple[float, float]:

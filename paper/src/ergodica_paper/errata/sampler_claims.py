@@ -12,7 +12,7 @@ from ergodica_paper.verdict import Answer, judged, yes_if
 RULE = "eg.certify_sde passes the printed form: its Fokker-Planck residual is at rounding."
 
 
-class Words(NamedTuple):
+class SlipWords(NamedTuple):
     """The claim on one slip, in words; `symbol`: coordinates of the certificate by the paper's letters."""
 
     claim: str
@@ -22,33 +22,33 @@ class Words(NamedTuple):
 
 
 WORDS = {
-    "sgnht_printed_energy": Words(
+    "sgnht_printed_energy": SlipWords(
         "printed-sgnht-energy",
         "SGNHT has the law of the printed energy, with (xi - A)^2 / (2d).",
         "section 3.1 and supplement, both paragraphs on SGNHT",
         ("z[4]", "xi"),
     ),
-    "sgrhmc_dense_printed": Words(
+    "sgrhmc_dense_printed": SlipWords(
         "printed-exsgrhmc",
         "SGRHMC as printed, -eps [G^-1/2 grad U + grad G^-1/2 - G^-1 r], leaves exp(-H) invariant.",
         "section 3.2, Eq. ExSGRHMC",
     ),
-    "sgrld_printed": Words(
+    "sgrld_printed": SlipWords(
         "printed-sgrld",
         "SGRLD as printed, -eps [G^-1 grad U + Gamma], leaves exp(-U) invariant.",
         "section 3.1, Eq. SGRLD",
     ),
-    "dense_3d_printed": Words(
+    "dense_3d_printed": SlipWords(
         "printed-updates",
         "The updates as printed, -eps [(D + Q) grad H + Gamma], leave exp(-H) invariant.",
         "section 2.3, Eqs. simple-update and true-update",
     ),
-    "sghmc_printed_friction": Words(
+    "sghmc_printed_friction": SlipWords(
         "printed-sghmc-friction",
         "Gradient noise N(0, eps^2 V) is D = eps V, which asks for the friction eps V M^-1 r.",
         "section 3.1 and supplement, both paragraphs on SGHMC",
     ),
-    "own_batch": Words(
+    "own_batch": SlipWords(
         "printed-own-batch",
         "G may be computed from the potential of the minibatch that the gradient is from.",
         "supplement, synthetic experiments",
@@ -62,7 +62,7 @@ def slip_claims(found: list[Examined]) -> list[Claim]:
     return [_slip_claim(e, WORDS[e.slip.name]) for e in found if e.slip.name in WORDS]
 
 
-def _slip_claim(e: Examined, words: Words) -> Claim:
+def _slip_claim(e: Examined, words: SlipWords) -> Claim:
     answers = [Answer(e.slip.printed, yes_if(e.printed.passed))]
     said = finding(e.printed).replace(*words.symbol) if words.symbol[0] else finding(e.printed)
     return judged(

@@ -11,7 +11,7 @@ import ergodica as eg
 from ergodica.compiling import quick_filter_jit
 from ergodica.verify.certificate import SdeCertificate
 from ergodica_paper.flat import RESIDUAL, flat_sde
-from ergodica_paper.printed import RIGHT, SLIPS, WRONG, Sde, Slip
+from ergodica_paper.printed import RIGHT, SLIPS, WRONG, HandwrittenSde, Slip
 from ergodica_paper.printed.equations import MASS
 from ergodica_paper.printed.potentials import bent, dense, two_peaks
 from ergodica_paper.result import Ask, Table
@@ -117,7 +117,7 @@ class Examined(NamedTuple):
         return self.gap < AGREES
 
 
-def certified(sde: Sde, seed: int = 0) -> SdeCertificate:
+def certified(sde: HandwrittenSde, seed: int = 0) -> SdeCertificate:
     return eg.certify_sde(sde.drift, sde.diffusion, sde.hamiltonian, dim=sde.dim, seed=seed)
 
 

@@ -7,7 +7,7 @@ from ergodica_paper.lda_perplexity.claims import claims_of, comparisons_of, expa
 from ergodica_paper.lda_perplexity.plan import Runs, make, plan_of
 from ergodica_paper.lda_perplexity.shown import dirichlet, pictures_of, tables_of
 from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, Setup, pool_of, seeds_of
-from ergodica_paper.result import Ask, Item, Result
+from ergodica_paper.result import Ask, PaperItem, Result
 from ergodica_paper.style import LABELS
 
 
@@ -34,7 +34,7 @@ def _text(runs: Runs) -> list[str]:
         f"Four samplers of {length.topics} topics learn from {length.documents:,} documents in {plan.runs} runs each; "
         f"{RUNS} are drawn, as in the paper. Runs of the same seed see the same documents. Perplexity is that of "
         f"every tenth word of {len(pool.held_out):,} held-out documents, of a single draw of the topics and of "
-        "predictions averaged over the looks so far.",
+        "predictions averaged over the evaluations so far.",
         f"The vocabulary has {len(pool.vocabulary):,} words, and their frequencies alone have perplexity "
         f"{pool.unigram:,.0f}: figures of other vocabularies cannot be compared with these.",
         "The schedule is a (1 + t/b)^-c and the friction of the samplers with momentum is exact; the paper prints both "
@@ -43,7 +43,7 @@ def _text(runs: Runs) -> list[str]:
     friction = Setup("sgrhmc", "tuned").settings().friction
     if friction is not None:
         found.append(
-            f"At the tuned preset SGRHMC has a constant friction of {friction:g} in the place of the paper's, which is "
+            f"At the tuned preset SGRHMC has a constant friction of {friction:g} instead of the paper's, which is "
             "the metric diag(theta); priors and steps are others than the paper's, too: see the settings."
         )
     if pool.is_demo:
@@ -62,13 +62,13 @@ def _settings(runs: Runs) -> dict[str, Any]:
     length, plan = runs.plan.length, runs.plan
     return {
         **runs.pool.told(), "S of the corpus": runs.pool.size, "topics": length.topics,
-        "documents of a run": length.documents, "looks": length.looks,
+        "documents of a run": length.documents, "evaluations": length.evaluations,
         "seeds of the runs": list(map(str, seeds_of(runs.ask.seed, plan.runs))),
         "runs for choosing priors and constant steps": plan.choosing, **presets,
     }  # fmt: skip
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="lda-perplexity",
     title="Topic models: perplexity against documents",
     source="figure 3 (upper left, right) and supplement",

@@ -14,7 +14,7 @@ from ergodica_paper.lda_perplexity.comparison import (
     AS_GOOD,
     METRICS,
     RULE,
-    Comparison,
+    PerplexityComparison,
     Question,
     answers,
     judge,
@@ -34,7 +34,7 @@ from ergodica_paper.lda_perplexity.plan import (
 from ergodica_paper.lda_runs import SHOWN_PRESETS, Setup
 from ergodica_paper.result import Claim, Kind
 from ergodica_paper.style import LABELS
-from ergodica_paper.verdict import Answer, Estimate, judged, yes_if
+from ergodica_paper.verdict import Answer, Measurement, judged, yes_if
 
 MAIN_TEXT = "section 4.2, figure 3 (right)"
 SUPPLEMENT = "supplement, settings of the LDA experiment"
@@ -42,7 +42,7 @@ DRAWS, DRAWN_WORDS, DRAWN_ALPHA, REJECTED = 20_000, 20, 0.1, 1e-3  # for the law
 ROUNDING = 1e-5  # of float32
 
 
-Comparisons = dict[str, list[Comparison]]  # by claim
+Comparisons = dict[str, list[PerplexityComparison]]  # by claim
 
 
 def claims_of(runs: Runs, comparisons: Comparisons) -> list[Claim]:
@@ -54,7 +54,7 @@ def expanded_mean(seed: int) -> Claim:
     """With theta_kw ~ Gamma(alpha, 1) the library's topic has the law Dir(alpha), and its gradient is of that prior."""
     first, law = first_entries(seed)
     distance, p_value = stats.kstest(first, law.cdf)
-    mean, off = Estimate(float(first.mean()), float(law.std() / math.sqrt(DRAWS))), _off_the_prior(seed)
+    mean, off = Measurement(float(first.mean()), float(law.std() / math.sqrt(DRAWS))), _off_the_prior(seed)
     answers = [
         Answer("the law of a topic", yes_if(bool(p_value > REJECTED))),
         Answer("the gradient of the prior", yes_if(off < ROUNDING)),
@@ -223,7 +223,7 @@ def _decided(
     )  # fmt: skip
 
 
-def _figures(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def _figures(comparisons: Sequence[PerplexityComparison]) -> dict[str, Any]:
     return {
         c.words: {
             "lower by (%)": c.percent, "standard error (%)": c.percent_error, "corrected p-value": c.p_value,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ergodica.lda.samplers import PRESETS, SAMPLERS
 from ergodica_paper.lda_perplexity.comparison import METRICS
-from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, TOPICS, Length, Pool, Run, Setup, run, seeds_of
+from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, TOPICS, DocumentPool, LdaRun, Length, Setup, run, seeds_of
 from ergodica_paper.result import Ask
 from ergodica_paper.style import LABELS
 
@@ -18,7 +18,7 @@ WITH_MOMENTUM = {"sgld": "sghmc", "sgrld": "sgrhmc"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class PerplexityPlan:
     """How much is run.
 
     Attributes:
@@ -40,47 +40,51 @@ class Plan:
     runs: int
 
 
-def plan_of(ask: Ask) -> Plan:
+def plan_of(ask: Ask) -> PerplexityPlan:
     topics = TOPICS if ask.corpus else 10
     around = [(gamma, alpha) for gamma in (0.01, 0.1, 1.0) for alpha in (0.001, 0.01, 0.1)]
     if ask.full:
         riemannian = PRESETS["paper"]["sgrld"]
         priors = [*around, (riemannian.gamma, riemannian.alpha)]
-        length = Length(10_000, topics, looks=10)
-        return Plan(length, priors, (0.001, 0.003, 0.01, 0.03), 3, (5, 20), SHOWN_PRESETS, choosing=2, runs=14)
+        length = Length(10_000, topics, evaluations=10)
+        return PerplexityPlan(
+            length, priors, (0.001, 0.003, 0.01, 0.03), 3, (5, 20), SHOWN_PRESETS, choosing=2, runs=14
+        )
     beside = [(gamma, alpha) for gamma, alpha in around if (gamma == 0.1) != (alpha == 0.01)]
-    return Plan(Length(1_200, topics, looks=6), beside, (0.003, 0.01, 0.03), 0, (10,), ("paper",), choosing=1, runs=4)
+    return PerplexityPlan(
+        Length(1_200, topics, evaluations=6), beside, (0.003, 0.01, 0.03), 0, (10,), ("paper",), choosing=1, runs=4
+    )
 
 
 @dataclass
 class Runs:
     """Runs made so far, by their setup and number; each is made once."""
 
-    pool: Pool
+    pool: DocumentPool
     ask: Ask
-    plan: Plan
+    plan: PerplexityPlan
     expected: int
-    found: dict[Setup, dict[int, Run]] = field(default_factory=dict)
+    found: dict[Setup, dict[int, LdaRun]] = field(default_factory=dict)
 
-    def every(self, setup: Setup) -> list[Run]:
+    def every(self, setup: Setup) -> list[LdaRun]:
         """For methods that are judged without a choice."""
         return self._of(setup, range(self.plan.runs))
 
-    def shown(self, setup: Setup) -> list[Run]:
+    def shown(self, setup: Setup) -> list[LdaRun]:
         """As many as the paper has."""
         return self._of(setup, range(RUNS))
 
-    def choosing(self, setup: Setup) -> list[Run]:
+    def choosing(self, setup: Setup) -> list[LdaRun]:
         return self._of(setup, range(self.plan.choosing))
 
-    def judging(self, setup: Setup) -> list[Run]:
+    def judging(self, setup: Setup) -> list[LdaRun]:
         """Those that had no part in a choice."""
         return self._of(setup, range(self.plan.choosing, self.plan.runs))
 
-    def made(self, setup: Setup) -> list[Run]:
+    def made(self, setup: Setup) -> list[LdaRun]:
         return list(self.found[setup].values())
 
-    def _of(self, setup: Setup, numbers: range) -> list[Run]:
+    def _of(self, setup: Setup, numbers: range) -> list[LdaRun]:
         made, seeds = self.found.setdefault(setup, {}), seeds_of(self.ask.seed, self.plan.runs)
         for number in numbers:
             if number not in made:
@@ -97,12 +101,12 @@ class Runs:
         return tell
 
     def non_finite(self) -> dict[str, int]:
-        """Runs that left the finite numbers, by name."""
+        """Runs that became non-finite, by name."""
         counts = {setup: sum(bool(run.stopped) for run in made.values()) for setup, made in self.found.items()}
         return {f"{LABELS[s.sampler]}, {s.preset} preset, {named(s)}": count for s, count in counts.items() if count}
 
 
-def make(pool: Pool, ask: Ask, plan: Plan) -> Runs:
+def make(pool: DocumentPool, ask: Ask, plan: PerplexityPlan) -> Runs:
     """All runs of the item."""
     judged = [Setup(s, preset) for preset in SHOWN_PRESETS for s in SAMPLERS]
     judged += [
@@ -127,7 +131,7 @@ def make(pool: Pool, ask: Ask, plan: Plan) -> Runs:
     return runs
 
 
-def other_priors(plan: Plan, sampler: str) -> list[Setup]:
+def other_priors(plan: PerplexityPlan, sampler: str) -> list[Setup]:
     """Of a sampler with a constant metric: all but the paper's."""
     own = PRESETS["paper"][sampler]
     others = [pair for pair in plan.priors if pair != (own.gamma, own.alpha)]
@@ -139,7 +143,7 @@ def constant(preset: str, step: float) -> Setup:
     return Setup("sgrld", preset, (("step_size", step),))
 
 
-def resampled(plan: Plan, sampler: str, preset: str) -> list[Setup]:
+def resampled(plan: PerplexityPlan, sampler: str, preset: str) -> list[Setup]:
     return [Setup(sampler, preset, resample_every=every) for every in plan.resample_every]
 
 
@@ -166,7 +170,7 @@ def _best(runs: Runs, setups: Sequence[Setup], metric: str) -> Setup:
     return min(setups, key=lambda setup: mean(runs.choosing(setup), metric))
 
 
-def mean(runs: Sequence[Run], metric: str) -> float:
+def mean(runs: Sequence[LdaRun], metric: str) -> float:
     return sum(run.final(metric) for run in runs) / len(runs)
 
 

@@ -19,14 +19,14 @@ from ergodica_paper.lda_perplexity.plan import (
     other_priors,
     resampled,
 )
-from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, Run, Setup
+from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, LdaRun, Setup
 from ergodica_paper.result import Picture, Table
 from ergodica_paper.style import COLOURS, LABELS, MARKERS, new_figure
 
 ORIGINAL, EXPANDED = "original LDA", "expanded mean"
 METRIC_WORDS = {"single": "single draw", "averaged": "averaged over draws"}
 CROWDED = 5  # places on an axis, above which their names are turned
-Bars = Sequence[tuple[str, str, str, list[Run]]]  # (panel, place on its axis, sampler, runs)
+Bars = Sequence[tuple[str, str, str, list[LdaRun]]]  # (panel, place on its axis, sampler, runs)
 
 
 def tables_of(runs: Runs, comparisons: Comparisons) -> list[Table]:
@@ -53,7 +53,7 @@ def pictures_of(runs: Runs) -> list[Picture]:
         ),
         Picture(
             "resampling",
-            f"The momentum drawn anew now and then, and never: mean and range of {plan.runs} runs. {beside}",
+            f"The momentum redrawn now and then, and never: mean and range of {plan.runs} runs. {beside}",
             _drawn_bars(resampling_bars(runs), "steps between two resamplings"), "resampling",
         ),
     ]  # fmt: skip
@@ -132,7 +132,7 @@ def _drawn_curves(runs: Runs) -> Any:
     return figure
 
 
-def _curve(axis: Any, runs: Sequence[Run], metric: str, sampler: str) -> None:
+def _curve(axis: Any, runs: Sequence[LdaRun], metric: str, sampler: str) -> None:
     """Up to where all runs came."""
     length = min(len(run.history) for run in runs)
     documents = [row.documents for row in runs[0].history[:length]]
@@ -145,7 +145,7 @@ def _curve(axis: Any, runs: Sequence[Run], metric: str, sampler: str) -> None:
 
 
 def _drawn_bars(bars: Bars, words: str) -> Any:
-    """Means with ranges, a column for each panel; runs that left the finite numbers are not in them."""
+    """Means with ranges, a column for each panel; runs that became non-finite are not in them."""
     panels = list(dict.fromkeys(panel for panel, *_ in bars))
     figure, axes = new_figure(2, len(panels), size=(7.0, 5.4), sharex="col", squeeze=False)
     for column, panel in enumerate(panels):
@@ -165,7 +165,7 @@ def _drawn_bars(bars: Bars, words: str) -> Any:
     return figure
 
 
-def _points(axis: Any, bars: Sequence[tuple[str, str, list[Run]]], places: Sequence[str], metric: str) -> None:
+def _points(axis: Any, bars: Sequence[tuple[str, str, list[LdaRun]]], places: Sequence[str], metric: str) -> None:
     """The samplers side by side at every place."""
     samplers = list(dict.fromkeys(sampler for _, sampler, _ in bars))
     for number, sampler in enumerate(samplers):
@@ -177,7 +177,7 @@ def _points(axis: Any, bars: Sequence[tuple[str, str, list[Run]]], places: Seque
         axis.errorbar(x, means, [means - low, high - means], **look)
 
 
-def _ends_of(runs: Sequence[Run], metric: str) -> np.ndarray:
+def _ends_of(runs: Sequence[LdaRun], metric: str) -> np.ndarray:
     ends = np.array([run.final(metric) for run in runs])
     return ends[np.isfinite(ends)]
 
@@ -206,7 +206,7 @@ def _ends(runs: Runs) -> Table:
     return Table("ends", caption, columns, rows, shown=True)
 
 
-def _mean_and_range(runs: Sequence[Run], metric: str) -> str:
+def _mean_and_range(runs: Sequence[LdaRun], metric: str) -> str:
     ends = _ends_of(runs, metric)
     return f"{ends.mean():,.0f} ({ends.min():,.0f} to {ends.max():,.0f})" if ends.size else "none finite"
 
@@ -219,7 +219,7 @@ def _curves(runs: Runs) -> Table:
         for run in runs.shown(Setup(sampler, preset)) for row in run.history
     ]  # fmt: skip
     columns = ["preset", "sampler", "seed", "documents", "single", "averaged", "vocabulary", "unigram"]
-    return Table("curves", "Perplexity at every look.", columns, rows)
+    return Table("curves", "Perplexity at every evaluation.", columns, rows)
 
 
 def _studies(runs: Runs) -> list[Table]:

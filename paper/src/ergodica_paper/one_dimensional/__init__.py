@@ -11,10 +11,10 @@ from ergodica.errors import InputError
 from ergodica_paper.one_dimensional.batches import BATCH, ROWS, shifts
 from ergodica_paper.one_dimensional.chains import INTERVAL, NOISE, PRINTED_OFFSET, SCALE, STEPS, Size
 from ergodica_paper.one_dimensional.claims import DENSITIES, all_claims, curve
-from ergodica_paper.one_dimensional.densities import BINS, TWO_PEAKS, Polynomial
+from ergodica_paper.one_dimensional.densities import BINS, TWO_PEAKS, PolynomialPotential
 from ergodica_paper.one_dimensional.pictures import all_pictures, all_tables
 from ergodica_paper.one_dimensional.sweep import Curve, measure
-from ergodica_paper.result import Ask, Item, Result
+from ergodica_paper.result import Ask, PaperItem, Result
 
 # lots of chains, and how long: in full the worst point has an effective sample size above 3e5
 QUICK, FULL = (1, Size(4_096, settling=8.0, watched=32.0)), (4, Size(8_192, settling=10.0, watched=100.0))
@@ -38,7 +38,7 @@ def run(ask: Ask) -> Result:
 
 def refusal() -> str:
     """What the library says against the printed offset on two peaks; nothing where it takes it."""
-    target = eg.Density(Polynomial(TWO_PEAKS.quartic, TWO_PEAKS.quadratic))
+    target = eg.Density(PolynomialPotential(TWO_PEAKS.quartic, TWO_PEAKS.quadratic))
     kernel = eg.Kernel(target, eg.gsgrhmc(scale=SCALE, offset=PRINTED_OFFSET), eg.Euler())
     try:
         kernel.init(jnp.ones((), jnp.float32), jax.random.key(0))
@@ -64,7 +64,7 @@ def _text(curves: Sequence[Curve]) -> list[str]:
         "square, the least). Euler's bias in law is of the order of the step, so the KL of a right sampler falls with "
         f"its square. The library's default for SGHMC is a splitting: with two peaks at step {first.step_size:g} its "
         f"KL is {split.kl} where Euler's is {first.kl}.",
-        f"At {len(lossy)} of {len(every)} points, {sum(p.non_finite for p in lossy):,} chains left the finite numbers. "
+        f"At {len(lossy)} of {len(every)} points, {sum(p.non_finite for p in lossy):,} chains became non-finite. "
         "They are counted in the outermost bin and named by sampler. Such a step has no stationary law, and so no "
         "effective sample size and no part in the verdicts: an explicit step on t⁴ can always throw a chain out, and a "
         "metric with a cusp does so often.",
@@ -76,7 +76,7 @@ def _settings(parts: int, size: Size) -> dict[str, Any]:
         "chains a point": parts * size.chains,
         "time to settle": size.settling,
         "time watched": size.watched,
-        "time between looks": INTERVAL,
+        "time between observations": INTERVAL,
         "step sizes": list(STEPS),
         "bins": BINS,
         "variance of the gradient": NOISE,
@@ -86,7 +86,7 @@ def _settings(parts: int, size: Size) -> dict[str, Any]:
     }
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="one-dimensional",
     title="Four samplers on two densities in one dimension",
     source="figure 2, left; supplement, section F.1",

@@ -14,7 +14,7 @@ import numpy as np
 
 import ergodica as eg
 from ergodica.phase import Evaluation
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 ROWS, BATCH = 2_000, 50
 # as a share of the time in which the posterior forgets: gradient noise enters as ROWS / BATCH times that
@@ -25,8 +25,8 @@ class Shift(NamedTuple):
     """How far the chains' mean is from the posterior's, in posterior sds, with the metric of either batch."""
 
     step_size: float
-    own: Estimate
-    crossed: Estimate
+    own: Measurement
+    crossed: Measurement
 
 
 def log_prior(position):
@@ -48,12 +48,12 @@ def shifts(chains: int, times: float, seed: int, report: Callable[[str], None]) 
     recipe = eg.sgrld(eg.potential_scaled(scale=1 / (ROWS * np.sqrt(level)), offset=0.0))
     start = jnp.full(chains, middle, jnp.float32)
 
-    def shift(step_size: float, own: bool) -> Estimate:
+    def shift(step_size: float, own: bool) -> Measurement:
         report(f"a metric from {'its own' if own else 'another'} batch, step {step_size:g}")
         key = jax.random.key(int(rng.integers(2**31)))
         settling, counted = (jnp.asarray(round(t / step_size), jnp.int32) for t in (5.0, times))
         means = _means(target, recipe, start, key, jnp.asarray(step_size, jnp.float32), settling, counted, own)
-        return Estimate.of((np.asarray(means, float) - middle) * np.sqrt(ROWS))
+        return Measurement.of((np.asarray(means, float) - middle) * np.sqrt(ROWS))
 
     return [Shift(step_size, shift(step_size, True), shift(step_size, False)) for step_size in STEPS]
 

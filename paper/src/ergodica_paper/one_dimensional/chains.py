@@ -12,16 +12,16 @@ from jaxtyping import Array
 
 import ergodica as eg
 from ergodica.phase import Evaluation, View
-from ergodica_paper.one_dimensional.densities import Peaks, Polynomial
+from ergodica_paper.one_dimensional.densities import Peaks, PolynomialPotential
 from ergodica_paper.one_dimensional.divergence import Divergence, divergence
-from ergodica_paper.one_dimensional.draws import Words, normals
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.one_dimensional.draws import GeneratorState, normals
+from ergodica_paper.verdict import Measurement
 
 STEPS = (0.04, 0.02, 0.01, 0.005, 0.0025)
 NOISE = 1.0  # V, the variance of the gradient
 SCALE = 1.5  # D of the paper's metric D sqrt|U + C|
 PRINTED_OFFSET = 0.5
-INTERVAL = 0.16  # of time between two looks at a chain: a multiple of every step
+INTERVAL = 0.16  # of time between two observations of a chain: a multiple of every step
 GROUPS = 64
 
 
@@ -37,8 +37,8 @@ class Size:
     watched: float
 
     @property
-    def looks(self) -> tuple[int, int]:
-        """Looks while settling, and looks that count."""
+    def observations(self) -> tuple[int, int]:
+        """Observations while settling, and those that count."""
         return round(self.settling / INTERVAL), round(self.watched / INTERVAL)
 
 
@@ -70,7 +70,7 @@ class Case:
 
     Args:
         printed: the metric with |U + offset|, at an offset that the library refuses.
-        splitting: the library's default integrator for momentum, in place of the paper's Euler.
+        splitting: the library's default integrator for momentum, instead of the paper's Euler.
     """
 
     peaks: Peaks
@@ -99,21 +99,21 @@ def recipe(case: Case) -> Any:
     return {"sgld": eg.sgld, "sghmc": eg.sghmc}[case.sampler]()
 
 
-class Tally(NamedTuple):
+class ChainTally(NamedTuple):
     """What some chains were seen to do: counts (groups, bins), each chain's mean and mean square of t and of t²
-    (2, 2, chains), and how many left the finite numbers."""
+    (2, 2, chains), and how many became non-finite."""
 
     counts: np.ndarray
     moments: np.ndarray
     non_finite: int
 
 
-def tally(case: Case, step_size: float, size: Size, seed: tuple[int, ...]) -> Tally:
+def tally(case: Case, step_size: float, size: Size, seed: tuple[int, ...]) -> ChainTally:
     """Run the chains of one sampler at one step size. Equal seeds give equal random numbers to all samplers."""
     rng = np.random.default_rng(seed)
     starts = case.peaks.quantile(rng.uniform(size=size.chains)).astype(np.float32)
     above, moments, lost = _watch(
-        eg.Density(Polynomial(case.peaks.quartic, case.peaks.quadratic)),
+        eg.Density(PolynomialPotential(case.peaks.quartic, case.peaks.quadratic)),
         recipe(case),
         eg.Splitting() if case.splitting else eg.Euler(),
         jnp.asarray(starts),
@@ -121,21 +121,21 @@ def tally(case: Case, step_size: float, size: Size, seed: tuple[int, ...]) -> Ta
         jnp.asarray(step_size, jnp.float32),
         jnp.asarray(NOISE if case.compensated else 0.0, jnp.float32),
         jnp.asarray(case.peaks.edges),
-        *(jnp.asarray(round(n), jnp.int32) for n in (INTERVAL / step_size, *size.looks)),
+        *(jnp.asarray(round(n), jnp.int32) for n in (INTERVAL / step_size, *size.observations)),
     )
-    whole = np.full((GROUPS, 1), size.chains // GROUPS * size.looks[1], np.int64)
+    whole = np.full((GROUPS, 1), size.chains // GROUPS * size.observations[1], np.int64)
     # from counts above each edge; the first bin holds what is below all of them, and what is not a number
     counts = -np.diff(np.concatenate([whole, np.asarray(above, np.int64), np.zeros_like(whole)], axis=1))
-    return Tally(counts, np.asarray(moments, float), int(lost))
+    return ChainTally(counts, np.asarray(moments, float), int(lost))
 
 
-class Point(NamedTuple):
+class SweepPoint(NamedTuple):
     """What came out at one step size.
 
     Args:
         effective: the independent draws that would be as good, for the least of the KL, the mean and the mean square;
             NaN where chains were lost, as there is no stationary law to draw from.
-        non_finite: chains that left the finite numbers.
+        non_finite: chains that became non-finite.
     """
 
     step_size: float
@@ -144,17 +144,17 @@ class Point(NamedTuple):
     non_finite: int
 
     @property
-    def kl(self) -> Estimate:
+    def kl(self) -> Measurement:
         return self.divergence.kl
 
 
-def point(case: Case, step_size: float, tallies: Sequence[Tally]) -> Point:
+def point(case: Case, step_size: float, tallies: Sequence[ChainTally]) -> SweepPoint:
     """The chains of several tallies against the target."""
     found = divergence(np.concatenate([t.counts for t in tallies]), case.peaks.masses)
     moments = np.concatenate([t.moments for t in tallies], axis=-1)
     lost = sum(t.non_finite for t in tallies)
     effective = float("nan") if lost else min(found.effective, *(_effective(*m) for m in moments))
-    return Point(step_size, found, effective, lost)
+    return SweepPoint(step_size, found, effective, lost)
 
 
 def _effective(means: np.ndarray, squares: np.ndarray) -> float:
@@ -190,15 +190,15 @@ def _watch(target, sampler, integrator, starts, key, step_size, known_noise, edg
     def settle(_, carry):
         return jax.lax.fori_loop(0, stride, move, carry)
 
-    def look(_, carry):
+    def observe(_, carry):
         chains, counts, moments = carry
         chains = settle(0, chains)
         at = chains[0].phase.position
         return chains, _counted(at.reshape(-1, GROUPS), edges, counts), moments + jnp.stack([at, at**2, at**4])
 
-    chains = jax.lax.fori_loop(0, settling, settle, (states, Words.seeded(key, len(starts))))
+    chains = jax.lax.fori_loop(0, settling, settle, (states, GeneratorState.seeded(key, len(starts))))
     nothing = jnp.zeros((len(edges), GROUPS), jnp.int32), jnp.zeros((3, len(starts)), jnp.float32)
-    (states, _), counts, moments = jax.lax.fori_loop(0, watched, look, (chains, *nothing))
+    (states, _), counts, moments = jax.lax.fori_loop(0, watched, observe, (chains, *nothing))
     mean, square, fourth = moments / watched.astype(jnp.float32)
     lost = jnp.sum(~jnp.isfinite(states.phase.position), dtype=jnp.int32)
     return counts.T, jnp.stack([jnp.stack([mean, square]), jnp.stack([square, fourth])]), lost

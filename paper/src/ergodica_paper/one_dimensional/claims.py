@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from ergodica_paper.one_dimensional.batches import BATCH, ROWS, Shift
-from ergodica_paper.one_dimensional.chains import PRINTED_OFFSET, Point
+from ergodica_paper.one_dimensional.chains import PRINTED_OFFSET, SweepPoint
 from ergodica_paper.one_dimensional.densities import BINS, ONE_PEAK, TWO_PEAKS, Peaks
 from ergodica_paper.one_dimensional.divergence import difference
 from ergodica_paper.one_dimensional.sweep import SAMPLERS, Curve
 from ergodica_paper.result import Claim
 from ergodica_paper.style import LABELS
-from ergodica_paper.verdict import SURE, Answer, Estimate, Outcome, all_of, beyond_chance, counted, judged, yes_if
+from ergodica_paper.verdict import SURE, Answer, Measurement, Outcome, all_of, beyond_chance, counted, judged, yes_if
 
 DENSITIES = (ONE_PEAK, TWO_PEAKS)
 RIGHT = ("sgld", "sghmc", "gsgrhmc")
@@ -23,7 +23,7 @@ _ZERO = (
     f"is within {_ERRORS} of 0, and by as many below {RESOLVED:g} of the naive sampler's limit in closed form (else it "
     "is unclear)"
 )
-_LOST = "steps at which chains leave the finite numbers have no stationary law and are left out"
+_LOST = "steps at which chains become non-finite have no stationary law and are left out"
 
 
 def curve(curves: Sequence[Curve], peaks: Peaks, sampler: str, **more: bool) -> Curve:
@@ -43,9 +43,9 @@ def with_printed_offset(curves: Sequence[Curve], peaks: Peaks, sampler: str) -> 
     return curve(curves, peaks, sampler, printed=peaks.offset != PRINTED_OFFSET)
 
 
-def at_zero(found: Curve) -> Estimate:
+def at_zero(found: Curve) -> Measurement:
     """The limit at step 0; without one, a figure that no rule takes for certain."""
-    return Estimate(float("nan"), float("inf")) if found.limit is None else found.limit.at_zero
+    return Measurement(float("nan"), float("inf")) if found.limit is None else found.limit.at_zero
 
 
 def naive_limit(peaks: Peaks, offset: float) -> float:
@@ -66,7 +66,7 @@ def all_claims(curves: Sequence[Curve], shifts: Sequence[Shift], refusal: str) -
     ]
 
 
-def is_zero(estimate: Estimate, bound: float) -> Outcome:
+def is_zero(estimate: Measurement, bound: float) -> Outcome:
     """Within `SURE` standard errors of 0, and shown to be less than a bound: else a large error would say yes."""
     if beyond_chance(*estimate) != "unclear":
         return "no"
@@ -136,7 +136,7 @@ def _closed_form(curves: Sequence[Curve]) -> Claim:
         }
     return judged(
         name="naive-sgrhmc-samples-another-law",
-        statement="The naive SGRHMC samples exp(-U) G^1/2 in place of exp(-U).",
+        statement="The naive SGRHMC samples exp(-U) G^1/2 instead of exp(-U).",
         source="our errata; the paper: 'this system cannot be written within our framework'",
         answers=answers,
         explanation=f"KL (nats) at step 0 on {BINS} bins, {'; '.join(said)}.",
@@ -180,14 +180,14 @@ def _lost(points: Any) -> bool:
     return any(point.non_finite for point in points)
 
 
-def _above(row: dict[str, Point]) -> list[Outcome]:
+def _above(row: dict[str, SweepPoint]) -> list[Outcome]:
     """Whether the naive sampler's KL is above that of each of the others."""
     naive = row["naive_sgrhmc"].kl
     others = [point.kl for sampler, point in row.items() if sampler != "naive_sgrhmc"]
     return [beyond_chance(*naive.minus(x)) for x in others]
 
 
-def _is_lowest(row: dict[str, Point]) -> bool:
+def _is_lowest(row: dict[str, SweepPoint]) -> bool:
     return set(_above(row)) == {"no"}
 
 
@@ -207,7 +207,7 @@ def _subtracted(curves: Sequence[Curve]) -> Claim:
     every = [beyond_chance(*x) for found in gains.values() for x in found.values() if x]
     left_out = sum(x is None for found in gains.values() for x in found.values())
     first = next(iter(gains))
-    step, gain = next(((e, x) for e, x in gains[first].items() if x), (0.0, Estimate(float("nan"), float("nan"))))
+    step, gain = next(((e, x) for e, x in gains[first].items() if x), (0.0, Measurement(float("nan"), float("nan"))))
     return judged(
         name="subtracting-gradient-noise-helps",
         statement="Subtracting the gradient's variance makes finite steps more accurate.",
@@ -226,7 +226,7 @@ def _subtracted(curves: Sequence[Curve]) -> Claim:
     )
 
 
-def _gains(curves: Sequence[Curve], peaks: Peaks, sampler: str) -> dict[float, Estimate | None]:
+def _gains(curves: Sequence[Curve], peaks: Peaks, sampler: str) -> dict[float, Measurement | None]:
     """By step, KL without V subtracted less KL with it; None where either loses chains."""
     pairs = zip(
         curve(curves, peaks, sampler).points, curve(curves, peaks, sampler, compensated=False).points, strict=True
@@ -234,7 +234,7 @@ def _gains(curves: Sequence[Curve], peaks: Peaks, sampler: str) -> dict[float, E
     return {a.step_size: None if _lost((a, b)) else difference(b.divergence, a.divergence) for a, b in pairs}
 
 
-def _is_gain(gains: Sequence[Estimate]) -> Outcome:
+def _is_gain(gains: Sequence[Measurement]) -> Outcome:
     found = {beyond_chance(*gain) for gain in gains}
     if "no" in found:
         return "no"
@@ -266,7 +266,7 @@ def _own_batch(shifts: Sequence[Shift]) -> Claim:
 
 def _is_biased(shift: Shift) -> Outcome:
     own: Outcome = "unclear" if beyond_chance(*shift.own) == "unclear" else "yes"
-    crossed = is_zero(Estimate(abs(shift.crossed.value), shift.crossed.error), AGREES * abs(shift.own.value))
+    crossed = is_zero(Measurement(abs(shift.crossed.value), shift.crossed.error), AGREES * abs(shift.own.value))
     return all_of([own, crossed])
 
 

@@ -12,7 +12,7 @@ BINS = 100
 _CELLS = 2_000_000  # of the midpoint rule; the printed metric has |U + C|^(-1/4) in its naive law, hence so many
 
 
-class Polynomial(eqx.Module):
+class PolynomialPotential(eqx.Module):
     """U = quartic t^4 + quadratic t^2; the numbers are leaves, so that one compiled chain serves both densities."""
 
     quartic: Array

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 
 class Divergence(NamedTuple):
@@ -19,7 +19,7 @@ class Divergence(NamedTuple):
         influence: what each group adds to the error of KL, to first order. curvature: the variance that is left.
     """
 
-    kl: Estimate
+    kl: Measurement
     effective: float
     shares: np.ndarray
     influence: np.ndarray
@@ -45,13 +45,13 @@ def divergence(counts: np.ndarray, masses: np.ndarray) -> Divergence:
     slope = float(np.sum(influence**2)) - curvature
     value = float(np.sum(p * log_ratio)) - spread / 2
     error = float(np.sqrt(max(slope, 0.0) + curvature / 2))
-    return Divergence(Estimate(value, error), (len(masses) - 1) / spread, shares, influence, curvature / 2)
+    return Divergence(Measurement(value, error), (len(masses) - 1) / spread, shares, influence, curvature / 2)
 
 
-def difference(one: Divergence, other: Divergence) -> Estimate:
+def difference(one: Divergence, other: Divergence) -> Measurement:
     """KL of one less that of the other, where group i of both was moved by the same random numbers."""
     variance = float(np.sum((one.influence - other.influence) ** 2)) + one.curvature + other.curvature
-    return Estimate(one.kl.value - other.kl.value, float(np.sqrt(variance)))
+    return Measurement(one.kl.value - other.kl.value, float(np.sqrt(variance)))
 
 
 def _squared_trace(gram: np.ndarray, trace: float, free: int) -> float:
@@ -59,15 +59,15 @@ def _squared_trace(gram: np.ndarray, trace: float, free: int) -> float:
     return max(free**2 / ((free - 1) * (free + 2)) * (float(np.sum(gram**2)) - trace**2 / free), 0.0)
 
 
-class Limit(NamedTuple):
+class StepZeroLimit(NamedTuple):
     """A curve's value at step 0 from a weighted polynomial, and how well the polynomial fits (one chi-squared)."""
 
-    at_zero: Estimate
+    at_zero: Measurement
     misfit: float
     coefficients: np.ndarray
 
 
-def limit(steps: Sequence[float], values: Sequence[Estimate], powers: Sequence[int]) -> Limit:
+def limit(steps: Sequence[float], values: Sequence[Measurement], powers: Sequence[int]) -> StepZeroLimit:
     """The value at step 0 of the weighted least-squares fit of sum_k c_k eps^k over the powers, of which 0 is first."""
     unit = max(steps)
     weights = 1 / np.array([v.error for v in values])
@@ -75,7 +75,7 @@ def limit(steps: Sequence[float], values: Sequence[Estimate], powers: Sequence[i
     found, *_ = np.linalg.lstsq(design, np.array([v.value for v in values]) * weights, rcond=None)
     covariance = np.linalg.inv(design.T @ design)
     misfit = float(np.sum((design @ found - np.array([v.value for v in values]) * weights) ** 2))
-    return Limit(Estimate(float(found[0]), float(np.sqrt(covariance[0, 0]))), misfit, found)
+    return StepZeroLimit(Measurement(float(found[0]), float(np.sqrt(covariance[0, 0]))), misfit, found)
 
 
 # The law of a step is p_0 + eps p_1 + ..., so its KL is a polynomial in eps too. Where p_0 is the target KL has its

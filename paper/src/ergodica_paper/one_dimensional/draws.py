@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 
-class Words(NamedTuple):
+class GeneratorState(NamedTuple):
     """The state of every chain's generator: four words of 32 bits, not all 0."""
 
     a: Array
@@ -21,12 +21,12 @@ class Words(NamedTuple):
     d: Array
 
     @classmethod
-    def seeded(cls, key: Array, chains: int) -> "Words":
+    def seeded(cls, key: Array, chains: int) -> "GeneratorState":
         """States at random, as the period of 2^128 is far longer than all that is drawn from it."""
         return cls(*jax.random.bits(key, (4, chains), jnp.uint32))
 
 
-def normals(words: Words) -> tuple[Array, Words]:
+def normals(words: GeneratorState) -> tuple[Array, GeneratorState]:
     """One standard normal number for each chain, and the state after it."""
     drawn, words = _next(words)
     # an odd number of 24 bits less 2^23: symmetric about 0, and its share of 2^23 is never 1
@@ -35,7 +35,7 @@ def normals(words: Words) -> tuple[Array, Words]:
     return np.float32(np.sqrt(2)) * jax.lax.erf_inv(uniform), words
 
 
-def _next(words: Words) -> tuple[Array, Words]:
+def _next(words: GeneratorState) -> tuple[Array, GeneratorState]:
     """The generator's word, and the state after it, line by line as its authors print it."""
     a, b, c, d = words
     drawn = _rotated(a + d, 7) + a
@@ -45,7 +45,7 @@ def _next(words: Words) -> tuple[Array, Words]:
     b = b ^ c
     a = a ^ d
     c = c ^ shifted
-    return drawn, Words(a, b, c, _rotated(d, 11))
+    return drawn, GeneratorState(a, b, c, _rotated(d, 11))
 
 
 def _rotated(word: Array, by: int) -> Array:

@@ -12,7 +12,7 @@ from ergodica_paper.one_dimensional.claims import DENSITIES, at_zero, curve, nai
 from ergodica_paper.one_dimensional.densities import BINS, TWO_PEAKS, Peaks
 from ergodica_paper.one_dimensional.sweep import SAMPLERS, Curve
 from ergodica_paper.result import Picture, Table
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 FLOOR = 1e-5  # below this KL is only marked: an unbiased estimate of 0 is negative half of the time
 EDGE = FLOOR / 1.3  # of its axis, with room for the marks
@@ -74,7 +74,7 @@ def _lines(curves: Sequence[Curve]) -> Picture:
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=9)
     caption = (
         "KL against the step size. Solid: the gradient's variance subtracted; dashed: not; dotted: SGHMC "
-        "with the library's splitting in place of Euler's step. The thin line is the naive sampler's limit in closed "
+        "with the library's splitting instead of Euler's step. The thin line is the naive sampler's limit in closed "
         "form. Bars: one standard error; points are moved a little sideways to show them. "
         f"{_READING} Hollow markers: chains were lost."
     )
@@ -97,7 +97,7 @@ def _line(axis, found: Curve, dashes: str) -> None:
     )  # fmt: skip
 
 
-def _errors(axis, places, values: Sequence[Estimate], **look: Any) -> None:
+def _errors(axis, places, values: Sequence[Measurement], **look: Any) -> None:
     """With bars of one standard error that end at the edge of the axis; what is below it has its upper half."""
     value, error = np.array(values, float).T
     at = np.where(value < FLOOR, FLOOR, value)
@@ -106,7 +106,7 @@ def _errors(axis, places, values: Sequence[Estimate], **look: Any) -> None:
     axis.errorbar(places, at, [lower, upper], capsize=2, elinewidth=1.2, **look)
 
 
-def _mark_low(axis, places, values: Sequence[Estimate], colour: str) -> None:
+def _mark_low(axis, places, values: Sequence[Measurement], colour: str) -> None:
     low = [place for place, v in zip(places, values, strict=True) if v.value < FLOOR]
     axis.plot(low, [FLOOR] * len(low), "v", color=colour, markersize=7, markerfacecolor="white", zorder=6)
 
@@ -166,7 +166,7 @@ def _own_batch(shifts: Sequence[Shift]) -> Picture:
     axis: Any
     series = (("own", "the gradient's own batch", "X", "--"), ("crossed", "two halves, crossed", "^", "-"))
     for name, label, marker, dashes in series:
-        values: list[Estimate] = [getattr(s, name) for s in shifts]
+        values: list[Measurement] = [getattr(s, name) for s in shifts]
         axis.errorbar(
             [s.step_size for s in shifts],
             [v.value for v in values],
@@ -203,8 +203,8 @@ def _limits(curves: Sequence[Curve]) -> Table:
         rows[-1] += (None, None) if fit is None else (fit.misfit, len(found.settled))
     caption = (
         "KL extrapolated to step 0: a weighted polynomial in the step, without a linear term where the limit should be "
-        "the target (KL has its minimum there), with one for the naive sampler. Steps at which chains left the finite "
-        "numbers have no stationary law and are not fitted; nor is the printed metric, whose cusp makes KL no "
+        "the target (KL has its minimum there), with one for the naive sampler. Steps at which chains became "
+        "non-finite have no stationary law and are not fitted; nor is the printed metric, whose cusp makes KL no "
         "polynomial in the step. The misfit is a chi-squared with one degree of freedom."
     )
     return Table("limits", caption, columns, rows, shown=True)

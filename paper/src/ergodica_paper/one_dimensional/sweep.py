@@ -6,9 +6,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ergodica_paper.one_dimensional.chains import STEPS, Case, Point, Size, Tally, point, tally
+from ergodica_paper.one_dimensional.chains import STEPS, Case, ChainTally, Size, SweepPoint, point, tally
 from ergodica_paper.one_dimensional.densities import ONE_PEAK, TWO_PEAKS
-from ergodica_paper.one_dimensional.divergence import TO_OTHER, TO_TARGET, Limit, limit
+from ergodica_paper.one_dimensional.divergence import TO_OTHER, TO_TARGET, StepZeroLimit, limit
 from ergodica_paper.result import Ask
 from ergodica_paper.style import LABELS
 
@@ -20,7 +20,7 @@ class Curve:
     """KL of one sampler against the step size, and its limit."""
 
     case: Case
-    points: Sequence[Point]
+    points: Sequence[SweepPoint]
 
     @property
     def name(self) -> str:
@@ -31,12 +31,12 @@ class Curve:
         return ", ".join([*marks, "V subtracted" if case.compensated else "V not subtracted"])
 
     @property
-    def settled(self) -> list[Point]:
-        """Points with a stationary law: where chains leave the finite numbers the step has none."""
+    def settled(self) -> list[SweepPoint]:
+        """Points with a stationary law: where chains become non-finite the step has none."""
         return [p for p in self.points if not p.non_finite]
 
     @cached_property
-    def limit(self) -> Limit | None:
+    def limit(self) -> StepZeroLimit | None:
         """At step 0; None where too few steps have a stationary law, or the metric's cusp makes KL no polynomial."""
         points, powers = self.settled, TO_OTHER if self.case.sampler == "naive_sgrhmc" else TO_TARGET
         if len(points) < 3 or self.case.printed:
@@ -70,7 +70,7 @@ def measure(ask: Ask, size: Size, parts: int) -> list[Curve]:
     ]
 
 
-def _wait(ask: Ask, futures: dict[tuple[Case, int, int], Future[Tally]]) -> None:
+def _wait(ask: Ask, futures: dict[tuple[Case, int, int], Future[ChainTally]]) -> None:
     """Until all are done, with a word every two seconds; a job counts for its steps."""
     weights = {future: 1 / STEPS[i] for (_, i, _), future in futures.items()}
     words = {future: f"{LABELS[c.sampler]}, {c.peaks.name}, step {STEPS[i]:g}" for (c, i, _), future in futures.items()}

@@ -9,7 +9,7 @@ from typing import Any
 from ergodica.host.atomic_files import could_not
 from ergodica.output.page_text import duration, escaped
 from ergodica_paper.page.words import badge, cell, counted, first_sentence, flat, is_number, marked, sentence
-from ergodica_paper.record import Drawn, Record, Tabled
+from ergodica_paper.record import Record, StoredPicture, StoredTable
 from ergodica_paper.result import Claim
 
 LARGEST_SVG = 300_000  # bytes in the page; above that the PNG is
@@ -42,7 +42,7 @@ def _non_finite(record: Record) -> Iterator[str]:
     if found:
         total = counted(sum(found.values()), "run")
         details = _details("Which", found)
-        yield f'<div class="non-finite"><b>{total} left the finite numbers</b>{details}</div>'
+        yield f'<div class="non-finite"><b>{total} became non-finite</b>{details}</div>'
 
 
 def _claims_and_pictures(folder: Path, record: Record) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _claim(record: Record, claim: Claim) -> str:
 </article>"""
 
 
-def _picture(folder: Path, record: Record, picture: Drawn) -> str:
+def _picture(folder: Path, record: Record, picture: StoredPicture) -> str:
     files = [(picture.svg, "SVG"), (picture.png, "PNG")]
     files += [(tabled.csv, "its numbers, CSV") for tabled in record.tables if tabled.table.name == picture.table]
     about = escaped(first_sentence(picture.caption))
@@ -80,7 +80,7 @@ def _picture(folder: Path, record: Record, picture: Drawn) -> str:
 </figure>"""
 
 
-def _inlined(folder: Path, picture: Drawn) -> tuple[str, int]:
+def _inlined(folder: Path, picture: StoredPicture) -> tuple[str, int]:
     """The picture as an address of its own, and its width in pixels at the size it was drawn for."""
     try:
         vector = (folder / picture.svg).read_bytes()
@@ -97,7 +97,7 @@ def _links(files: list[tuple[str, str]]) -> str:
     return " · ".join(f'<a href="{escaped(path)}">{escaped(words)}</a>' for path, words in files)
 
 
-def _table(tabled: Tabled) -> str:
+def _table(tabled: StoredTable) -> str:
     table = tabled.table
     quoted = [column in table.quoted for column in table.columns]
     numbers = [any(is_number(row[i]) for row in table.rows) for i in range(len(quoted))]

@@ -8,9 +8,9 @@
 """
 
 from . import equations, naive
-from .sde import Family, Sde, register
+from .sde import HandwrittenSde, SdeFamily, register
 from .slips import SLIPS, Slip
 
 WRONG, RIGHT = register([*equations.FAMILIES, *naive.FAMILIES])
 
-__all__ = ["RIGHT", "SLIPS", "WRONG", "Family", "Sde", "Slip", "register"]
+__all__ = ["RIGHT", "SLIPS", "WRONG", "HandwrittenSde", "SdeFamily", "Slip", "register"]

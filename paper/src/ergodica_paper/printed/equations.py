@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .potentials import around_bent, bent, dense, kinetic, lower_block, one_peak, root_of_potential, two_peaks
-from .sde import Box, Family, Sde, box, correction
+from .sde import Box, HandwrittenSde, SdeFamily, box, correction
 
 
-def sgnht(center: float = 0.8, d: int = 2) -> Family:
+def sgnht(center: float = 0.8, d: int = 2) -> SdeFamily:
     """SGNHT: the drift is right, the energy of the thermostat is not. d = 1 would hide it: there 1/(2d) = d/2."""
 
     def drift(z):
@@ -26,12 +26,14 @@ def sgnht(center: float = 0.8, d: int = 2) -> Family:
         return lambda z: kinetic(bent)(z[: 2 * d]) + 0.5 * stiffness * (z[2 * d] - center) ** 2
 
     sides = box(2 * d, 3.0) + ((-1.5, 3.0),)
-    right = Sde("sgnht", 2 * d + 1, drift, diffusion, energy(d), sides, "SGNHT's energy with (d/2)(xi - A)^2")
+    right = HandwrittenSde(
+        "sgnht", 2 * d + 1, drift, diffusion, energy(d), sides, "SGNHT's energy with (d/2)(xi - A)^2"
+    )
     source = "SGNHT's energy (main text and supplement): (xi - A)^2 / (2d)"
     return right, right.but("sgnht_printed_energy", source, hamiltonian=energy(1 / d), other_law=energy(d))
 
 
-def sgrhmc(name: str, potential: Callable, root: Callable, sides: Box) -> Family:
+def sgrhmc(name: str, potential: Callable, root: Callable, sides: Box) -> SdeFamily:
     """SGRHMC with G^-1/2 = root(theta): the algorithm box is right, Eq. `ExSGRHMC` has two signs wrong."""
     d = len(sides) // 2
 
@@ -49,7 +51,9 @@ def sgrhmc(name: str, potential: Callable, root: Callable, sides: Box) -> Family
         return lower_block(g @ g)
 
     printed, naive = "Eq. ExSGRHMC: +grad(G^-1/2) - G^-1 r inside -eps [...]", "Eq. SGRHMCnaive: no Gamma"
-    right = Sde(name, 2 * d, drift_with(-1, 1), diffusion, kinetic(potential), sides, "algorithm box of gSGRHMC")
+    right = HandwrittenSde(
+        name, 2 * d, drift_with(-1, 1), diffusion, kinetic(potential), sides, "algorithm box of gSGRHMC"
+    )
     return (
         right,
         right.but(f"{name}_printed", printed, drift=drift_with(1, -1)),
@@ -102,7 +106,7 @@ def geometric_correction(metric: Callable) -> Callable:
     return lambda theta: correction(lambda t: metric(t) * volume(t))(theta) / volume(theta)
 
 
-def sgrld(metric: Callable = coupled_metric) -> Family:
+def sgrld(metric: Callable = coupled_metric) -> SdeFamily:
     """SGRLD: the sign of Gamma in Eq. `SGRLD`, and the older correction with its factor 2."""
     gamma, geometric = correction(metric), geometric_correction(metric)
 
@@ -111,7 +115,7 @@ def sgrld(metric: Callable = coupled_metric) -> Family:
 
     older = "text on SGRLD: Girolami and Calderhead's Gamma, with the factor 2"
     lebesgue = "text on SGRLD: the older Gamma without the 2, a density with respect to det(G)^1/2"
-    right = Sde("sgrld", 2, drift_with(1, gamma), metric, bent, around_bent(2), "Eq. SGRLD with -Gamma")
+    right = HandwrittenSde("sgrld", 2, drift_with(1, gamma), metric, bent, around_bent(2), "Eq. SGRLD with -Gamma")
     return (
         right,
         right.but("sgrld_printed", "Eq. SGRLD: +Gamma inside -eps [...]", drift=drift_with(-1, gamma)),
@@ -125,7 +129,7 @@ def sgrld(metric: Callable = coupled_metric) -> Family:
     )
 
 
-def update(dim: int, sides: Box) -> Family:
+def update(dim: int, sides: Box) -> SdeFamily:
     """Eqs. `simple-update` and `true-update` with dense D(z), Q(z): Gamma of the wrong sign."""
     diffusion, curl = dense(dim, seed=dim)
     both = lambda z: diffusion(z) + curl(z)  # noqa: E731
@@ -134,14 +138,14 @@ def update(dim: int, sides: Box) -> Family:
         return lambda z: -(both(z) @ jax.grad(bent)(z) + sign * correction(both)(z))
 
     name, printed = f"dense_{dim}d", "Eqs. simple-update, true-update: +Gamma inside -eps [...]"
-    right = Sde(name, dim, drift_with(-1), diffusion, bent, sides, "Eq. CorrectDrift")
+    right = HandwrittenSde(name, dim, drift_with(-1), diffusion, bent, sides, "Eq. CorrectDrift")
     return right, right.but(f"{name}_printed", printed, drift=drift_with(1))
 
 
 MASS = 1.4  # of SGHMC below
 
 
-def sghmc(step_size: float = 0.5, mass: float = MASS) -> Family:
+def sghmc(step_size: float = 0.5, mass: float = MASS) -> SdeFamily:
     """Noise N(0, eps^2 V) a step is sqrt(eps V) dW, so 2D = eps V; the paragraph takes D = eps V for the friction."""
 
     def noise(z):
@@ -162,7 +166,9 @@ def sghmc(step_size: float = 0.5, mass: float = MASS) -> Family:
 
     paragraph = "SGHMC paragraph: friction eps V M^-1 r against noise N(0, eps^2 V)"
     sides = ((-3.0, 3.0), (-9.0, 9.0))
-    right = Sde("sghmc_noise", 2, drift_with(0.5 * step_size), diffusion, hamiltonian, sides, "SGHMC with 2D = eps V")
+    right = HandwrittenSde(
+        "sghmc_noise", 2, drift_with(0.5 * step_size), diffusion, hamiltonian, sides, "SGHMC with 2D = eps V"
+    )
     # Friction twice what the noise pays for is a temperature of one half.
     half = right.but(
         "sghmc_printed_friction", paragraph, drift=drift_with(step_size), other_law=lambda z: 2 * hamiltonian(z)
@@ -170,7 +176,7 @@ def sghmc(step_size: float = 0.5, mass: float = MASS) -> Family:
     return right, half, right.but("sghmc_naive", "Eq. NaiveSGHMC: noise without friction", drift=drift_with(0.0))
 
 
-def own_batch(offset: float = 1.0) -> Family:
+def own_batch(offset: float = 1.0) -> SdeFamily:
     """A metric that reads the potential of the gradient's own batch, averaged over all batches (the small-step limit).
 
     The drift is then -E[D(U~) grad U~] + E[Gamma], off by -Cov(D(U~), grad U~) from the recipe for E[D].
@@ -193,7 +199,7 @@ def own_batch(offset: float = 1.0) -> Family:
     def independent(theta):
         return -mean(metric_of, theta) * mean(jax.grad(potential_of), theta) + mean(jax.grad(metric_of), theta)
 
-    right = Sde(
+    right = HandwrittenSde(
         "independent_batch",
         2,
         independent,
@@ -205,7 +211,7 @@ def own_batch(offset: float = 1.0) -> Family:
     return right, right.but("own_batch", "supplement: G defined through the minibatch potential", drift=own)
 
 
-FAMILIES: list[Family] = [
+FAMILIES: list[SdeFamily] = [
     sgnht(),
     sgrhmc("sgrhmc_dense", bent, coupled_root, box(4, 3.0)),
     sgrhmc("sgrhmc_one_peak", one_peak, root_of_potential(one_peak, 0.5), box(2, 9.0))[:3],

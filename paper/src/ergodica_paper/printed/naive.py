@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from .potentials import bent, kinetic, lower_block
-from .sde import Family, Sde, box
+from .sde import HandwrittenSde, SdeFamily, box
 
 
-def diagonal_sgrhmc(name: str, coupled: float) -> Family:
+def diagonal_sgrhmc(name: str, coupled: float) -> SdeFamily:
     """SGRHMC with a diagonal metric in two dimensions, and its naive form without Gamma.
 
     For coupled = 0 entry i is a function of coordinate i alone, and the naive form samples exp(-U) det(G)^1/2: with
@@ -28,14 +28,14 @@ def diagonal_sgrhmc(name: str, coupled: float) -> Family:
 
         return drift
 
-    right = Sde(
+    right = HandwrittenSde(
         name, 4, drift_with(1), lambda z: lower_block(jnp.diag(root(z[:2]) ** 2)), kinetic(bent), box(4, 3.0), "SGRHMC"
     )
     other = None if coupled else lambda z: kinetic(bent)(z) + jnp.sum(jnp.log(root(z[:2])))
     return right, right.but(f"{name}_naive", "Eq. SGRHMCnaive: no Gamma", drift=drift_with(0), other_law=other)
 
 
-FAMILIES: list[Family] = [
+FAMILIES: list[SdeFamily] = [
     diagonal_sgrhmc("sgrhmc_separable", coupled=0.0),
     diagonal_sgrhmc("sgrhmc_diagonal", coupled=0.7),
 ]

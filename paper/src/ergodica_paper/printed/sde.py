@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 Box = tuple[tuple[float, float], ...]
-Family = tuple["Sde", ...]  # a right sampler first, then the wrong ones made from it
+SdeFamily = tuple["HandwrittenSde", ...]  # a right sampler first, then the wrong ones made from it
 
 
 @dataclass(frozen=True)
-class Sde:
+class HandwrittenSde:
     """dz = drift(z) dt + sqrt(2 diffusion(z)) dW, which claims exp(-hamiltonian).
 
     drift, diffusion and hamiltonian are jnp functions of one flat float64 vector. `box` holds the law. `source` says
@@ -46,7 +46,7 @@ class Sde:
             energy = np.asarray(jax.vmap(self.hamiltonian)(jnp.asarray(crowd)))
         return crowd[np.argsort(energy - rng.gumbel(size=energy.size))[:n]]
 
-    def but(self, name: str, source: str, **changes) -> Sde:
+    def but(self, name: str, source: str, **changes) -> HandwrittenSde:
         """A wrong sampler made from this right one."""
         return replace(self, name=name, source=source, twin=self.name, **changes)
 

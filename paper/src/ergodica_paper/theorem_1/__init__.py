@@ -1,6 +1,6 @@
 """Theorem 1: any PSD D(z) and skew Q(z) leave exp(-H) invariant; and what becomes of a sampler that has none."""
 
-from ergodica_paper.result import Ask, Item, Result
+from ergodica_paper.result import Ask, PaperItem, Result
 from ergodica_paper.theorem_1 import admissible, certificates, naive_sghmc
 
 
@@ -42,7 +42,7 @@ def run(ask: Ask) -> Result:
     )
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="theorem-1",
     title="Stationarity by construction",
     source="Theorem 1, section 3",

@@ -34,7 +34,7 @@ LEAST_GROWTH = 0.5  # of eps V / 2, half of what the noise brings: the other hal
 LEAST_ORDER = 0.9  # of an error that vanishes like the step or faster
 
 
-class Moments(NamedTuple):
+class SghmcMoments(NamedTuple):
     """One sampler: A, F V F^T, and the variance of the momentum in the long run; None where it grows for ever."""
 
     share: float
@@ -73,21 +73,21 @@ class Moments(NamedTuple):
         return self.growth / (self.step_size * self.noise / 2)
 
 
-def moments(share: float, step_size: float, noise: float) -> Moments:
+def moments(share: float, step_size: float, noise: float) -> SghmcMoments:
     with jax.enable_x64(True):
         recipe, target = widened((eg.sghmc(friction=share * step_size * noise), eg.gallery.gaussian(1)))
         phase = recipe.draw_auxiliaries(jnp.zeros(1), jax.random.key(0), 1.0)
         kernel = Kernel(target, recipe, integrator=eg.Splitting())
         step = affine_step(kernel, phase, phase_law(recipe, target, phase, 1.0), step_size, 1.0)
-    return Moments(share, step_size, noise, step.transition, noise * step.through @ step.through.T)
+    return SghmcMoments(share, step_size, noise, step.transition, noise * step.through @ step.through.T)
 
 
-def all_moments(ask: Ask) -> list[Moments]:
+def all_moments(ask: Ask) -> list[SghmcMoments]:
     ask.report(0.86, "naive SGHMC: moments of the linear system")
     return [moments(*case) for case in ((s, e, v) for v in NOISES for s in SHARES for e in STEP_SIZES)]
 
 
-def naive_claim(found: list[Moments], seed: int) -> Claim:
+def naive_claim(found: list[SghmcMoments], seed: int) -> Claim:
     """Reproduced if every naive chain heats up without end, and the certificate refuses the SDE."""
     naive = [m for m in found if m.share == 0]
     sde = WRONG["sghmc_naive"]
@@ -122,7 +122,7 @@ def _said(report: Any) -> str:
     return "passes the SDE" if report.passed else f"rejects the SDE: {repair}"
 
 
-def friction_claim(found: list[Moments]) -> Claim:
+def friction_claim(found: list[SghmcMoments]) -> Claim:
     """Asked of half of eps V and of the printed eps V."""
     asked = {
         "friction (eps/2) V, half of what is printed": error_orders(found, 0.5),
@@ -132,7 +132,7 @@ def friction_claim(found: list[Moments]) -> Claim:
     ends = {share: [m for m in found if m.share == share and m.step_size == STEP_SIZES[-1]] for share in (0.5, 1.0)}
     return judged(
         "sghmc-friction",
-        "Friction that pays for the gradient's noise mends naive SGHMC.",
+        "Friction that pays for the gradient's noise fixes naive SGHMC.",
         "section 3.1, SGHMC (printed: D = eps V)",
         answers,
         f"At step size {STEP_SIZES[-1]:g} the variance of the momentum, 1 in the law, is {_variances(ends[0.5])} with "
@@ -151,7 +151,7 @@ def friction_claim(found: list[Moments]) -> Claim:
     )
 
 
-def error_orders(found: list[Moments], share: float) -> dict[float, float]:
+def error_orders(found: list[SghmcMoments], share: float) -> dict[float, float]:
     """By V, the power of the step size with which |variance - 1| falls; minus infinity where there is no law."""
     orders = {}
     for v in NOISES:
@@ -161,12 +161,12 @@ def error_orders(found: list[Moments], share: float) -> dict[float, float]:
     return orders
 
 
-def _error(found: list[Moments], share: float, noise: float, step_size: float) -> float:
+def _error(found: list[SghmcMoments], share: float, noise: float, step_size: float) -> float:
     variance = next(m for m in found if m[:3] == (share, step_size, noise)).stationary
     return np.inf if variance is None else abs(variance - 1)
 
 
-def _variances(found: list[Moments]) -> str:
+def _variances(found: list[SghmcMoments]) -> str:
     return " and ".join(
         f"{'without end' if m.stationary is None else f'{m.stationary:.4f}'} (V = {m.noise:g})" for m in found
     )
@@ -177,7 +177,7 @@ def _least(orders: dict[float, float]) -> str:
     return f"{least:.2f}" if np.isfinite(least) else "(none: no law)"
 
 
-def long_run_tables(found: list[Moments]) -> tuple[Table, Table]:
+def long_run_tables(found: list[SghmcMoments]) -> tuple[Table, Table]:
     """One row for each sampler and V, on the page; and one for each chain."""
     rows, each = [], []
     for m in found:
@@ -205,7 +205,7 @@ def long_run_tables(found: list[Moments]) -> tuple[Table, Table]:
     return shown, Table("momentum-long-run", f"{caption} Every chain.", each_columns, each)
 
 
-def pictured(found: list[Moments]) -> tuple[Picture, Table]:
+def pictured(found: list[SghmcMoments]) -> tuple[Picture, Table]:
     step_size, noise = SHOWN
     steps = round(TIME / step_size)
     paths = {m.share: m.path(steps) for m in found if (m.step_size, m.noise) == SHOWN}

@@ -1,6 +1,6 @@
 """Theorem 2: every process with the law exp(-H) is a recipe, and its Q can be computed from its drift."""
 
-from ergodica_paper.result import Ask, Item, Result
+from ergodica_paper.result import Ask, PaperItem, Result
 from ergodica_paper.style import LABELS
 from ergodica_paper.theorem_2 import pictures, random_processes, rebuilt, tables
 
@@ -39,7 +39,7 @@ def _text(found: list, others: list) -> tuple[str, ...]:
     )
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="theorem-2",
     title="Completeness",
     source="Theorem 2, section 2.2, supplement",

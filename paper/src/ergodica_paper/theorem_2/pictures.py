@@ -13,7 +13,7 @@ from ergodica_paper.processes import Process, of
 from ergodica_paper.result import Picture, Table
 from ergodica_paper.style import LABELS
 from ergodica_paper.theorem_2.processes import NOT_INTEGRABLE, named
-from ergodica_paper.theorem_2.random_processes import KINDS, Drawn
+from ergodica_paper.theorem_2.random_processes import KINDS, RandomProcess
 from ergodica_paper.theorem_2.rebuilt import PIXELS, Rebuilt
 
 LEVELS = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -77,7 +77,7 @@ def _field(axis: Any, plane: Any, image: np.ndarray, colours: str, limits: tuple
     axis.figure.colorbar(shown, ax=axis, extend="both", shrink=0.9)
 
 
-def errors_of(found: list[Drawn]) -> Picture:
+def errors_of(found: list[RandomProcess]) -> Picture:
     """Of the drift of every random process, by kind."""
     figure, ((axis,),) = style.new_figure(squeeze=False, size=(7.0, 2.8))
     for row, (kind, mark) in enumerate(zip(KINDS, ("o", "s", "^"), strict=True)):

@@ -12,7 +12,7 @@ import ergodica as eg
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
 from ergodica.verify.completeness.rebuild import TOLERANCE
-from ergodica_paper.processes import Constant, Process, circling, ornstein_uhlenbeck
+from ergodica_paper.processes import ConstantMatrix, Process, circling, ornstein_uhlenbeck
 from ergodica_paper.result import Ask, Claim
 from ergodica_paper.theorem_2.rebuilt import BULK, CLOSE, RESOLUTION, look
 from ergodica_paper.verdict import Answer, judged, yes_if
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
     counts: tuple[int, int]
 
 
-class Stream(eqx.Module):
+class StreamCurl(eqx.Module):
     """z -> [[0, s], [-s, 0]]."""
 
     entry: Any
@@ -48,7 +48,7 @@ class Stream(eqx.Module):
 
 def from_stream(seed: Any) -> tuple[Process, Any]:
     process, entry = circling(seed)
-    return process, Stream(entry)
+    return process, StreamCurl(entry)
 
 
 def linear(dim: int) -> Callable[[Any], tuple[Process, Any]]:
@@ -56,7 +56,7 @@ def linear(dim: int) -> Callable[[Any], tuple[Process, Any]]:
 
     def draw(seed: Any) -> tuple[Process, Any]:
         process, curl = ornstein_uhlenbeck(seed, dim)
-        return process, Constant(curl)
+        return process, ConstantMatrix(curl)
 
     return draw
 
@@ -75,7 +75,7 @@ KINDS = (
 )  # fmt: skip
 
 
-class Drawn(NamedTuple):
+class RandomProcess(NamedTuple):
     """A random process, and what came of it.
 
     Args:
@@ -100,7 +100,7 @@ class Drawn(NamedTuple):
         return self.passed and self.error <= TOLERANCE and (self.gap is None or self.gap <= CLOSE)
 
 
-def rebuild_random(ask: Ask) -> list[Drawn]:
+def rebuild_random(ask: Ask) -> list[RandomProcess]:
     asked = [(kind, i) for kind in KINDS for i in range(kind.counts[ask.full])]
     found = []
     for done, (kind, i) in enumerate(asked):
@@ -110,13 +110,13 @@ def rebuild_random(ask: Ask) -> list[Drawn]:
     return found
 
 
-def drawn(kind: Kind, process: Process, curl: Any, seed: list[int]) -> Drawn:
+def drawn(kind: Kind, process: Process, curl: Any, seed: list[int]) -> RandomProcess:
     """`curl` is the Q that it must have, where that is one."""
     is_unique = kind.dim == 2
     try:
         q = eg.rebuild_curl(*process, resolution=RESOLUTION[kind.dim], seed=seed[0])
     except InputError as error:
-        return Drawn(kind, False, np.inf, np.inf if is_unique else None, str(error))
+        return RandomProcess(kind, False, np.inf, np.inf if is_unique else None, str(error))
     low, high = np.array(q.bulk).T
     points = np.random.default_rng(seed).uniform(low, high, (POINTS, kind.dim))
     with jax.enable_x64(True):
@@ -127,7 +127,7 @@ def drawn(kind: Kind, process: Process, curl: Any, seed: list[int]) -> Drawn:
     size = np.sqrt(np.square(drift[bulk]).sum(axis=1).mean())
     error = float(np.sqrt(np.square(rebuilt - drift)[bulk].sum(axis=1)).max() / size)
     gap = float(np.abs(rebuilt_curl - given)[bulk].max() / np.abs(given + diffusion)[bulk].max())
-    return Drawn(kind, q.passed, error, gap if is_unique else None)
+    return RandomProcess(kind, q.passed, error, gap if is_unique else None)
 
 
 @quick_filter_jit
@@ -135,7 +135,7 @@ def _matrices(curl: Any, diffusion: Any, points: Any) -> Any:
     return jax.vmap(lambda z: (curl(z), diffusion(z)))(points)
 
 
-class Summary(NamedTuple):
+class KindSummary(NamedTuple):
     """Of one kind: how many were made, came back and have a Q with finite errors, and the largest of these errors."""
 
     kind: Kind
@@ -146,7 +146,7 @@ class Summary(NamedTuple):
     gap: float | None
 
     @classmethod
-    def of(cls, kind: Kind, found: list[Drawn]) -> "Summary":
+    def of(cls, kind: Kind, found: list[RandomProcess]) -> "KindSummary":
         mine = [r for r in found if r.kind is kind]
         finite = [r for r in mine if r.is_finite]
         error = max((r.error for r in finite), default=None)
@@ -159,11 +159,11 @@ class Summary(NamedTuple):
         return words + ("" if self.gap is None else f", Q within {self.gap:.1e}")
 
 
-def summaries(found: list[Drawn]) -> list[Summary]:
-    return [Summary.of(kind, found) for kind in KINDS if any(r.kind is kind for r in found)]
+def summaries(found: list[RandomProcess]) -> list[KindSummary]:
+    return [KindSummary.of(kind, found) for kind in KINDS if any(r.kind is kind for r in found)]
 
 
-def random_claim(found: list[Drawn]) -> Claim:
+def random_claim(found: list[RandomProcess]) -> Claim:
     """Asked of each kind of process."""
     kinds = summaries(found)
     answers = [Answer(s.kind.name, yes_if(s.back == s.made)) for s in kinds]

@@ -4,11 +4,11 @@ import numpy as np
 
 from ergodica_paper.result import Table
 from ergodica_paper.style import LABELS
-from ergodica_paper.theorem_2.random_processes import Drawn, summaries
+from ergodica_paper.theorem_2.random_processes import RandomProcess, summaries
 from ergodica_paper.theorem_2.rebuilt import RESOLUTION, Rebuilt, Refused
 
 
-def summary_table(every: list[Rebuilt | Refused], others: list[Drawn]) -> Table:
+def summary_table(every: list[Rebuilt | Refused], others: list[RandomProcess]) -> Table:
     """Shown on the page."""
     rows: list[tuple] = []
     for r in every:
@@ -30,7 +30,7 @@ def summary_table(every: list[Rebuilt | Refused], others: list[Drawn]) -> Table:
     return Table("errors", caption, columns, rows, shown=True)
 
 
-def random_table(others: list[Drawn]) -> Table:
+def random_table(others: list[RandomProcess]) -> Table:
     """Every random process, for the folder of data."""
     rows = [
         (i + 1, r.kind.name, r.kind.dim, r.is_back, *(_finite(x) for x in (r.error, r.gap)), r.refused)

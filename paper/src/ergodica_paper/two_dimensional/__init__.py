@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ergodica_paper import best_step
-from ergodica_paper.best_step import BOUND, FINEST, WARMUP, Found, NoStep, grid, seeds
-from ergodica_paper.result import Ask, Item, Result
+from ergodica_paper.best_step import BOUND, FINEST, WARMUP, BestStep, NoStep, grid, seeds
+from ergodica_paper.result import Ask, PaperItem, Result
 from ergodica_paper.two_dimensional import claims, density, pictures
 from ergodica_paper.two_dimensional.chains import Arm, arms, compiled
 from ergodica_paper.two_dimensional.claims import At, Way
-from ergodica_paper.two_dimensional.measured import SEEDS, START, STEIN_DRAWS, Measured, discrepancy, measure
+from ergodica_paper.two_dimensional.measured import SEEDS, START, STEIN_DRAWS, MeasuredSampler, discrepancy, measure
 from ergodica_paper.two_dimensional.trials import CHAINS, EACH, Sample, attempt
 from ergodica_paper.verdict import SURE
 
@@ -28,7 +28,7 @@ class _Bench:
     sample: Sample
     seeds: Iterator[int]
     calls: int
-    found: dict[float, Found] = field(default_factory=dict)
+    found: dict[float, BestStep] = field(default_factory=dict)
     lost: int = 0
 
     def search(self, frictions: tuple[float, ...]) -> None:
@@ -39,7 +39,7 @@ class _Bench:
         )
         self.lost += sum(found.lost for found in self.found.values())
 
-    def measure(self, friction: float, step_size: float) -> Measured:
+    def measure(self, friction: float, step_size: float) -> MeasuredSampler:
         return measure(self.sample, friction, step_size, self.calls, self.seeds)
 
     def at_best(self, frictions: tuple[float, ...] = (PAPERS,)) -> At | NoStep:
@@ -165,7 +165,7 @@ def _settings(ask: Ask) -> dict:
     }
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="two-dimensional",
     title="A correlated density in two dimensions",
     source="figure 2, right",

@@ -11,8 +11,8 @@ from ergodica_paper.best_step import NoStep
 from ergodica_paper.ratios import Ratio, log_mean, ratio
 from ergodica_paper.result import Claim
 from ergodica_paper.style import LABELS
-from ergodica_paper.two_dimensional.measured import Discrepancy, Measured
-from ergodica_paper.verdict import SURE, Answer, Estimate, all_of, beyond_chance, counted, judged
+from ergodica_paper.two_dimensional.measured import Discrepancy, MeasuredSampler
+from ergodica_paper.verdict import SURE, Answer, Measurement, all_of, beyond_chance, counted, judged
 
 TIME, STEIN = "autocorrelation time", "Stein discrepancy"
 RULE = (
@@ -25,7 +25,7 @@ RULE = (
 class At(NamedTuple):
     """A sampler at one step: its figures, the standard error of the logarithm of that step, how times fall with it."""
 
-    measured: Measured
+    measured: MeasuredSampler
     step_error: float = 0.0
     slope: float = 1.0
 
@@ -65,7 +65,7 @@ def time_ratio(way: Way, rival: str) -> Ratio:
 
 
 def stein_ratio(way: Way, paths: Mapping[str, Discrepancy | None], rival: str) -> Ratio:
-    """The rival's Stein discrepancy over gSGRHMC's, over the looks at which both say something."""
+    """The rival's Stein discrepancy over gSGRHMC's, over the lengths of path at which both say something."""
     pairs = [
         (at, path) for name in (rival, "gsgrhmc")
         if not isinstance(at := way.at[name], NoStep) and (path := paths[name])
@@ -73,31 +73,31 @@ def stein_ratio(way: Way, paths: Mapping[str, Discrepancy | None], rival: str) -
     if len(pairs) < 2:
         return time_ratio(way, rival)  # no ratio there either
     (_, theirs), (_, mine) = pairs
-    looks = is_shown(theirs) & is_shown(mine)
-    if not looks.any():
+    lengths = is_shown(theirs) & is_shown(mine)
+    if not lengths.any():
         return _without_ratio(theirs, mine)
-    return ratio(*(_logarithm(at, path, looks) for at, path in pairs))
+    return ratio(*(_logarithm(at, path, lengths) for at, path in pairs))
 
 
-def _logarithm(at: At, path: Discrepancy, looks: np.ndarray) -> Estimate:
+def _logarithm(at: At, path: Discrepancy, lengths: np.ndarray) -> Measurement:
     """Its square goes with 1 / (number of independent draws), and that number with the step."""
-    square = log_mean(path.squares[:, looks], at.time_error)
-    return Estimate(square.value / 2, square.error / 2)
+    square = log_mean(path.squares[:, lengths], at.time_error)
+    return Measurement(square.value / 2, square.error / 2)
 
 
 def _without_ratio(rival: Discrepancy, ours: Discrepancy) -> Ratio:
     """Where one is never above that of exact draws: it wins if it is below the other one beyond chance."""
-    nothing, looks = Estimate(math.nan, math.nan), is_shown(rival) | is_shown(ours)
-    if not looks.any():
+    nothing, lengths = Measurement(math.nan, math.nan), is_shown(rival) | is_shown(ours)
+    if not lengths.any():
         return Ratio(nothing)
     sizes = np.abs(rival.squares.mean(axis=0)) + np.abs(ours.squares.mean(axis=0))
-    theirs, mine = (Estimate.of((path.squares / sizes)[:, looks].mean(axis=1)) for path in (rival, ours))
+    theirs, mine = (Measurement.of((path.squares / sizes)[:, lengths].mean(axis=1)) for path in (rival, ours))
     only = {"yes": "with it", "no": "without it", "unclear": ""}[beyond_chance(*theirs.minus(mine))]
     return Ratio(nothing, only, "a discrepancy like that of exact draws")
 
 
 def is_shown(path: Discrepancy) -> np.ndarray:
-    """(look,) where the mean square is above 0, which is what independent exact draws have, beyond chance."""
+    """(length,) where the mean square is above 0, which is what independent exact draws have, beyond chance."""
     error = path.squares.std(axis=0, ddof=1) / math.sqrt(len(path.squares))
     return path.squares.mean(axis=0) > SURE * error
 

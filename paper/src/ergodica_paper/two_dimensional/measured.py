@@ -1,4 +1,4 @@
-"""A sampler at its best step, measured anew over seeds: autocorrelation time, bias, Stein discrepancy, a path."""
+"""A sampler at its best step, measured again over seeds: autocorrelation time, bias, Stein discrepancy, a path."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,21 +10,21 @@ from ergodica.diagnostics.stein import stein_kernel
 from ergodica_paper.best_step import warmup
 from ergodica_paper.two_dimensional import density
 from ergodica_paper.two_dimensional.trials import CHAINS, Sample, autocorrelation_times, lost_of, worst_bias
-from ergodica_paper.verdict import Estimate
+from ergodica_paper.verdict import Measurement
 
 SEEDS = 24
 START = (2.0, -0.2)  # of the paths: on the ridge, two sds out
 STEIN_DRAWS = 250  # of a path, evenly spaced
-FIRST_LOOK = 31  # gradients at least, before the first look at the Stein discrepancy; each next one after twice as many
+SHORTEST = 31  # gradients at least, of a path that is cut off for its Stein discrepancy; each next one is twice as long
 
 
-class Measured(NamedTuple):
+class MeasuredSampler(NamedTuple):
     """All figures of one sampler at one step size; those by seed have the seed as their first axis."""
 
     step_size: float
     friction: float
     lost: int
-    """Chains that left the finite numbers, of all `chains`. Where there are any, no other figure means anything."""
+    """Chains that became non-finite, of all `chains`. Where there are any, no other figure means anything."""
     chains: int
     bias: float = np.nan
     bias_error: float = np.nan
@@ -42,17 +42,17 @@ class Measured(NamedTuple):
 
     @property
     def time_error(self) -> float:
-        return Estimate.of(self.times).error
+        return Measurement.of(self.times).error
 
 
 class Discrepancy(NamedTuple):
-    """Squared kernel Stein discrepancies (seed, look) of paths up to so many gradient evaluations (look,)."""
+    """Squared kernel Stein discrepancies (seed, length) of paths up to so many gradient evaluations (length,)."""
 
     gradients: np.ndarray
     squares: np.ndarray
 
 
-def measure(sample: Sample, friction: float, step_size: float, calls: int, seeds: Iterator[int]) -> Measured:
+def measure(sample: Sample, friction: float, step_size: float, calls: int, seeds: Iterator[int]) -> MeasuredSampler:
     """Of fresh chains, in so many calls, the first of which begins with the paths."""
     paths, means, kept, lost = np.empty((SEEDS, 0, 2)), [], np.empty((SEEDS, 0, 0, 2)), 0
     for number in range(calls):
@@ -68,12 +68,12 @@ def measure(sample: Sample, friction: float, step_size: float, calls: int, seeds
         # seed by seed: all values at once would take half a gigabyte
         means.append(np.stack([density.functions(x).mean(axis=-1) for x in kept], axis=1))  # (function, seed, chain)
     if lost:
-        return Measured(step_size, friction, lost, calls * CHAINS)
+        return MeasuredSampler(step_size, friction, lost, calls * CHAINS)
     every = np.concatenate(means, axis=2)
     times = np.stack([autocorrelation_times(x, kept.shape[2]) for x in every.swapaxes(0, 1)])
     slowest = int(np.argmax(times.mean(axis=0)))
     within = within_chains(kept[0], float(times[:, slowest].mean()))
-    return Measured(
+    return MeasuredSampler(
         step_size, friction, 0, calls * CHAINS, *worst_bias(every.reshape(len(every), -1)),
         times[:, slowest], density.NAMES[slowest], within, paths,
     )  # fmt: skip
@@ -88,11 +88,13 @@ def within_chains(draws: np.ndarray, about: float) -> float:
     return float(draws.shape[0] * draws.shape[1] / np.min(size_of_mean(np.moveaxis(values, 0, -1))))
 
 
-def discrepancy(measured: Measured) -> Discrepancy:
-    """Of every path, at each look."""
-    length = measured.paths.shape[1]
-    looks = length // 2 ** np.arange(int(np.log2(length / FIRST_LOOK)) + 1)[::-1]
-    return Discrepancy(looks, np.array([[stein_square(path[:look]) for look in looks] for path in measured.paths]))
+def discrepancy(measured: MeasuredSampler) -> Discrepancy:
+    """Of every path, cut off at each length."""
+    whole = measured.paths.shape[1]
+    lengths = whole // 2 ** np.arange(int(np.log2(whole / SHORTEST)) + 1)[::-1]
+    return Discrepancy(
+        lengths, np.array([[stein_square(path[:length]) for length in lengths] for path in measured.paths])
+    )
 
 
 def stein_square(draws: np.ndarray) -> float:

@@ -10,9 +10,9 @@ from ergodica_paper.style import COLOURS, LABELS, MARKERS, new_figure
 from ergodica_paper.two_dimensional import density
 from ergodica_paper.two_dimensional.chains import Arm
 from ergodica_paper.two_dimensional.claims import At, Way, is_shown
-from ergodica_paper.two_dimensional.measured import SEEDS, START, Discrepancy, Measured
-from ergodica_paper.two_dimensional.trials import Trial
-from ergodica_paper.verdict import SURE, Estimate
+from ergodica_paper.two_dimensional.measured import SEEDS, START, Discrepancy, MeasuredSampler
+from ergodica_paper.two_dimensional.trials import StepTrial
+from ergodica_paper.verdict import SURE, Measurement
 
 POINTS = 10  # of a path, as in the paper
 APART = 50  # gradient evaluations between them
@@ -30,7 +30,7 @@ def _line(arm: Arm) -> dict:
     }
 
 
-def paths(measured: Mapping[Arm, Measured]) -> tuple[Picture, Table]:
+def paths(measured: Mapping[Arm, MeasuredSampler]) -> tuple[Picture, Table]:
     """Contours, and the first ten points of each sampler at its best step."""
     a, b = np.meshgrid(np.linspace(-2.9, 2.9, 200), np.linspace(-2.1, 1.1, 200))
     levels = np.exp(-density.potential(np.stack([a, b], axis=-1)))
@@ -59,7 +59,7 @@ def paths(measured: Mapping[Arm, Measured]) -> tuple[Picture, Table]:
     return Picture("paths", caption, figure, "paths"), table
 
 
-def steps(trials: Mapping[Arm, Sequence[Trial]]) -> tuple[Picture, Table]:
+def steps(trials: Mapping[Arm, Sequence[StepTrial]]) -> tuple[Picture, Table]:
     """Autocorrelation time and bias against the step size."""
     figure, (left, right) = new_figure(1, 2, size=(7.5, 4.2))
     rows = []
@@ -78,8 +78,8 @@ def steps(trials: Mapping[Arm, Sequence[Trial]]) -> tuple[Picture, Table]:
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     caption = (
         "Left: gradient evaluations for one independent draw of the slowest function. Right: how far the samples are "
-        f"from the law; a step counts where the largest bias is at most {BOUND:g} sds. Steps at which a chain left the "
-        "finite numbers are not drawn, and stand in the CSV. Bars: one standard error, between chains."
+        f"from the law; a step counts where the largest bias is at most {BOUND:g} sds. Steps at which a chain "
+        "became non-finite are not drawn, and stand in the CSV. Bars: one standard error, between chains."
     )
     columns = [
         "sampler", "step size", "friction", "bias", "bias error", "time", "time error", "lost", "chains",
@@ -97,7 +97,7 @@ def times(ways: Sequence[Way]) -> tuple[Picture, Table]:
             rows.append([way.words, LABELS[sampler], *_row(at)])
             if isinstance(at, NoStep):
                 continue
-            mean, error = Estimate.of(at.measured.times)
+            mean, error = Measurement.of(at.measured.times)
             label = LABELS[sampler] if place == 0 else None
             axis.errorbar(
                 mean, place + (k - 1.5) * 0.17, xerr=error, color=COLOURS[sampler], marker=MARKERS[sampler],
@@ -124,7 +124,7 @@ def _row(at: At | NoStep) -> list:
         return [None] * 9
     m = at.measured
     step = [m.step_size, m.step_size * at.step_error, m.friction]
-    return [*step, *Estimate.of(m.times), m.slowest, m.time_within, m.bias, m.bias_error]
+    return [*step, *Measurement.of(m.times), m.slowest, m.time_within, m.bias, m.bias_error]
 
 
 def stein(discrepancies: Mapping[Arm, Discrepancy]) -> tuple[Picture, Table]:
@@ -148,8 +148,8 @@ def stein(discrepancies: Mapping[Arm, Discrepancy]) -> tuple[Picture, Table]:
     axis.set_yticks(ticks := [0.05, 0.1, 0.2, 0.5, 1, 2, 5], [f"{x:g}" for x in ticks])
     heights = [np.sqrt(r[2]) for r in rows if r[4]] or [1.0]
     axis.set_ylim(0.7 * min(heights), 1.4 * max(heights))
-    looks = sorted({r[1] for r in rows})
-    axis.set_xticks(looks, [f"{x:,}" for x in looks])
+    lengths = sorted({r[1] for r in rows})
+    axis.set_xticks(lengths, [f"{x:,}" for x in lengths])
     axis.legend(*axis.get_legend_handles_labels(), fontsize=9, ncols=2)
     caption = (
         "Kernel Stein discrepancy of one path's draws against the gradient evaluations spent: the root of a mean over "

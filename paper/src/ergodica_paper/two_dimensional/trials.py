@@ -14,7 +14,7 @@ EACH = 48  # chains of a trial
 Sample = Callable[..., np.ndarray]
 
 
-class Trial(NamedTuple):
+class StepTrial(NamedTuple):
     """What one step size gave. Errors are standard errors, from the means of the chains."""
 
     step_size: float
@@ -29,20 +29,20 @@ class Trial(NamedTuple):
     chains: int
 
 
-def judge(draws: np.ndarray, step_size: float, friction: float) -> Trial:
+def judge(draws: np.ndarray, step_size: float, friction: float) -> StepTrial:
     """A trial from the positions (chain, step, 2) of chains that started from the exact law."""
     if lost := lost_of(draws):
-        return Trial(step_size, friction, np.nan, np.nan, np.nan, np.nan, lost, len(draws))
+        return StepTrial(step_size, friction, np.nan, np.nan, np.nan, np.nan, lost, len(draws))
     kept = draws[:, warmup(draws.shape[1]) :]
     means = density.functions(kept).mean(axis=-1)
     bias, error = worst_bias(means)
     time = float(autocorrelation_times(means, kept.shape[1]).max())
     spread = np.sqrt(2 / (len(draws) - 1))  # of a variance of len(draws) normal numbers
-    return Trial(step_size, friction, bias, error, time, time * spread, 0, len(draws))
+    return StepTrial(step_size, friction, bias, error, time, time * spread, 0, len(draws))
 
 
 def lost_of(draws: np.ndarray) -> int:
-    """How many chains left the finite numbers."""
+    """How many chains became non-finite."""
     return int(np.count_nonzero(~np.isfinite(draws).all(axis=(1, 2))))
 
 
@@ -65,7 +65,7 @@ def worst_bias(means: np.ndarray) -> tuple[float, float]:
     return float(bias[worst]), float(error[worst])
 
 
-def attempt(sample: Sample, jobs: Sequence[tuple[float, float]], seeds: Iterator[int]) -> list[Trial]:
+def attempt(sample: Sample, jobs: Sequence[tuple[float, float]], seeds: Iterator[int]) -> list[StepTrial]:
     """A trial of every (friction, step size), as many at a time as one call has room for."""
     room, found = CHAINS // EACH, []
     for begin in range(0, len(jobs), room):

@@ -12,12 +12,22 @@ to a module's `FAMILIES`. `WRONG_STEPS` and `RIGHT_STEPS` hold discrete update r
         assert not step.audit().passed
 """
 
-from ergodica_paper.printed import Family, Sde, equations, naive, register
+from ergodica_paper.printed import HandwrittenSde, SdeFamily, equations, naive, register
 
 from . import batch_steps, momentum_steps, mutations, steps
-from .step import Step, Steps
+from .step import RuleFamily, UpdateRule
 
 WRONG, RIGHT = register([*equations.FAMILIES, *naive.FAMILIES, *mutations.FAMILIES])
 WRONG_STEPS, RIGHT_STEPS = register([*steps.STEPS, *momentum_steps.STEPS, *batch_steps.STEPS])
 
-__all__ = ["RIGHT", "RIGHT_STEPS", "WRONG", "WRONG_STEPS", "Family", "Sde", "Step", "Steps", "register"]
+__all__ = [
+    "RIGHT",
+    "RIGHT_STEPS",
+    "WRONG",
+    "WRONG_STEPS",
+    "HandwrittenSde",
+    "RuleFamily",
+    "SdeFamily",
+    "UpdateRule",
+    "register",
+]

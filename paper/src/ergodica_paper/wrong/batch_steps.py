@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .step import Step, Steps, first, normal_like
+from .step import RuleFamily, UpdateRule, first, normal_like
 
 ROWS, BATCH, HELD = 64, 4, 10
 
@@ -80,15 +80,15 @@ def metric(own):
     return build
 
 
-def batches() -> Steps:
-    right = Step("sgld_batch", batched, "SGLD with independent batches")
+def batches() -> RuleFamily:
+    right = UpdateRule("sgld_batch", batched, "SGLD with independent batches")
     source = f"mutation: a batch serves {HELD} steps"
     return right, right.but("sgld_batch_held", source, held, init=with_batch, read=first)
 
 
-def metrics() -> Steps:
-    right = Step("independent_batch_step", metric(own=False), "metric from a batch independent of the gradient's")
+def metrics() -> RuleFamily:
+    right = UpdateRule("independent_batch_step", metric(own=False), "metric from a batch independent of the gradient's")
     return right, right.but("own_batch_step", "supplement: G defined through the minibatch potential", metric(own=True))
 
 
-STEPS: list[Steps] = [batches(), metrics()]
+STEPS: list[RuleFamily] = [batches(), metrics()]

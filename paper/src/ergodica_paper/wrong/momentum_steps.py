@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .step import Step, Steps, first, normal_like, with_momentum
+from .step import RuleFamily, UpdateRule, first, normal_like, with_momentum
 
 
 def euler(friction=1.0, drag=1.0, noise=lambda temperature, friction: 2.0 * temperature * friction):
@@ -24,8 +24,8 @@ def euler(friction=1.0, drag=1.0, noise=lambda temperature, friction: 2.0 * temp
     return build
 
 
-def sghmc() -> Steps:
-    right = Step("sghmc_step", euler(), "Eq. SGHMC by Euler's rule", init=with_momentum, read=first)
+def sghmc() -> RuleFamily:
+    right = UpdateRule("sghmc_step", euler(), "Eq. SGHMC by Euler's rule", init=with_momentum, read=first)
     return (
         right,
         right.but(
@@ -58,8 +58,8 @@ def splitting(moves=1.0, friction=1.0):
     return build
 
 
-def baoab() -> Steps:
-    right = Step("baoab", splitting(), "Leimkuhler and Matthews 2013", init=with_momentum, read=first)
+def baoab() -> RuleFamily:
+    right = UpdateRule("baoab", splitting(), "Leimkuhler and Matthews 2013", init=with_momentum, read=first)
     return (
         right,
         right.but("baoab_frozen", "SGMCMCJax 0.2.13: the position never moves", splitting(moves=0.0)),
@@ -100,8 +100,8 @@ def never_refreshed(potential, temperature):
     return lambda key, state, step_size: trajectory(potential, state[0], state[1], step_size, 1)
 
 
-def hmc() -> Steps:
-    right = Step("hmc_metropolis", metropolis(), "Duane et al. 1987; exact at every step size")
+def hmc() -> RuleFamily:
+    right = UpdateRule("hmc_metropolis", metropolis(), "Duane et al. 1987; exact at every step size")
     return (
         right,
         right.but(
@@ -142,8 +142,8 @@ def refreshed(refresh=lambda temperature: temperature, leapfrog=True, length=5):
     return build
 
 
-def trajectories() -> Steps:
-    right = Step("leapfrog_refreshed", refreshed(), "leapfrog from fresh momenta without a test: order 2")
+def trajectories() -> RuleFamily:
+    right = UpdateRule("leapfrog_refreshed", refreshed(), "leapfrog from fresh momenta without a test: order 2")
     return (
         right,
         right.but(
@@ -179,8 +179,8 @@ def with_thermostat(key, position):
     return *with_momentum(key, position), jnp.ones((), position.dtype)
 
 
-def sgnht() -> Steps:
-    right = Step("sgnht_step", thermostat(), "Ding et al. 2014; Eq. SGNHT", init=with_thermostat, read=first)
+def sgnht() -> RuleFamily:
+    right = UpdateRule("sgnht_step", thermostat(), "Ding et al. 2014; Eq. SGNHT", init=with_thermostat, read=first)
     return (
         right,
         right.but(
@@ -212,8 +212,8 @@ def riemannian(gamma=1.0, drag=1.0):
     return build
 
 
-def sgrhmc() -> Steps:
-    right = Step("sgrhmc_step", riemannian(), "algorithm box of gSGRHMC", init=with_momentum, read=first)
+def sgrhmc() -> RuleFamily:
+    right = UpdateRule("sgrhmc_step", riemannian(), "algorithm box of gSGRHMC", init=with_momentum, read=first)
     return (
         right,
         right.but("sgrhmc_step_naive", "Eq. SGRHMCnaive: no Gamma", riemannian(gamma=0.0)),
@@ -222,4 +222,4 @@ def sgrhmc() -> Steps:
     )
 
 
-STEPS: list[Steps] = [sghmc(), baoab(), hmc(), trajectories(), sgnht(), sgrhmc()]
+STEPS: list[RuleFamily] = [sghmc(), baoab(), hmc(), trajectories(), sgnht(), sgrhmc()]

@@ -8,10 +8,10 @@ import numpy as np
 
 from ergodica_paper.printed import RIGHT
 from ergodica_paper.printed.potentials import around_bent, bent, dense, kinetic, lower_block, two_peaks
-from ergodica_paper.printed.sde import Family, Sde, correction
+from ergodica_paper.printed.sde import HandwrittenSde, SdeFamily, correction
 
 
-def sghmc(friction: float = 0.7) -> Family:
+def sghmc(friction: float = 0.7) -> SdeFamily:
     """SGHMC on the two-peak law with one block of Q, or the noise, of the wrong sign or size."""
 
     def drift_with(sign_velocity=1.0, sign_force=1.0):
@@ -26,7 +26,9 @@ def sghmc(friction: float = 0.7) -> Family:
         return lambda z: lower_block(jnp.full((1, 1), amount, z.dtype))
 
     energy = kinetic(two_peaks)
-    right = Sde("sghmc", 2, drift_with(), diffusion_of(friction), energy, ((-3.0, 3.0), (-9.0, 9.0)), "Eq. SGHMC")
+    right = HandwrittenSde(
+        "sghmc", 2, drift_with(), diffusion_of(friction), energy, ((-3.0, 3.0), (-9.0, 9.0)), "Eq. SGHMC"
+    )
     skew = "mutation: one block of Q has the other sign, so that Q is not skew"
     return (
         right,
@@ -48,7 +50,7 @@ def sghmc(friction: float = 0.7) -> Family:
     )
 
 
-def langevin() -> Family:
+def langevin() -> SdeFamily:
     """SGLD with a constant dense D: noise without the 2, of temperature d, or through the element-wise root of D."""
     matrix = np.array([[1.2, 0.5], [0.5, 0.8]])
     elementwise = np.sqrt(matrix)
@@ -59,7 +61,7 @@ def langevin() -> Family:
     def constant(value):
         return lambda theta: jnp.asarray(value)
 
-    right = Sde("sgld_dense", 2, drift, constant(matrix), bent, around_bent(2), "Eq. SGLD")
+    right = HandwrittenSde("sgld_dense", 2, drift, constant(matrix), bent, around_bent(2), "Eq. SGLD")
     half, entries = "mutation: noise sqrt(D) dW", "mutation: noise sqrt(2) E dW, E the element-wise root of D"
     return (
         right,
@@ -77,7 +79,7 @@ def langevin() -> Family:
     )
 
 
-def state_dependent() -> Family:
+def state_dependent() -> SdeFamily:
     """The element-wise root again, for a D(z) whose Gamma is right, and Gamma of the wrong index.
 
     D is symmetric, so the index to get wrong is the one of the derivative: a sum of d_i D_ij, not of d_j D_ij.
@@ -99,7 +101,7 @@ def state_dependent() -> Family:
         return lambda z: -matrix(z) @ jax.grad(bent)(z) + gamma(z)
 
     drift = drift_with(correction(matrix))
-    right = Sde("sgrld_positive", 2, drift, matrix, bent, around_bent(2), "Eq. CorrectDrift")
+    right = HandwrittenSde("sgrld_positive", 2, drift, matrix, bent, around_bent(2), "Eq. CorrectDrift")
     source = "mutation: noise sqrt(2) E dW, E the element-wise root of D(z)"
     return (
         right,
@@ -108,7 +110,7 @@ def state_dependent() -> Family:
     )
 
 
-def update(dim: int) -> Family:
+def update(dim: int) -> SdeFamily:
     """Eq. `CorrectDrift` with dense D(z), Q(z): Gamma absent, or of the wrong index."""
     diffusion, curl = dense(dim, seed=dim)
     both = lambda z: diffusion(z) + curl(z)  # noqa: E731
@@ -125,7 +127,7 @@ def update(dim: int) -> Family:
     )
 
 
-FAMILIES: list[Family] = [
+FAMILIES: list[SdeFamily] = [
     update(2),
     update(3),
     sghmc(),

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ergodica.targets import gallery
 from ergodica.verify.audit import Audit, audit
 
-Steps = tuple["Step", ...]  # a right step first, then the wrong ones made from it
+RuleFamily = tuple["UpdateRule", ...]  # a right step first, then the wrong ones made from it
 
 
 def with_momentum(key, position):
@@ -25,7 +25,7 @@ def first(state):
 
 
 @dataclass(frozen=True)
-class Step:
+class UpdateRule:
     """build(potential, temperature) -> step(key, state, step_size) -> state, which claims exp(-potential/temperature).
 
     potential is a jnp function of a flat vector of any length, and what build makes of it is plain JAX unless
@@ -51,7 +51,7 @@ class Step:
         options = {"temperature": self.temperature, "effort": self.effort, "progress": False} | settings
         return audit(step, gallery.gaussian(dim), init=self.init, read=self.read, **options)
 
-    def but(self, name: str, source: str, build: Callable, **changes) -> Step:
+    def but(self, name: str, source: str, build: Callable, **changes) -> UpdateRule:
         """A wrong step made from this right one."""
         return replace(self, name=name, source=source, build=build, twin=self.name, **changes)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .step import Step, Steps, first, leading, normal_like
+from .step import RuleFamily, UpdateRule, first, leading, normal_like
 
 FIVE_PERCENT = 1.05
 
@@ -76,8 +76,8 @@ def numpy_langevin(noise):
     return build
 
 
-def sgld() -> Steps:
-    right = Step("sgld_step", langevin(), "Welling and Teh 2011; Eq. SGLD with D = 1")
+def sgld() -> RuleFamily:
+    right = UpdateRule("sgld_step", langevin(), "Welling and Teh 2011; Eq. SGLD with D = 1")
     noise = "mutation: noise "
     return (
         right,
@@ -119,14 +119,14 @@ def sgld() -> Steps:
     )
 
 
-def numpy_sgld() -> Steps:
-    right = Step("sgld_numpy", numpy_langevin(lambda t, h: np.sqrt(2.0 * t * h)), "SGLD in NumPy", numpy=True)
+def numpy_sgld() -> RuleFamily:
+    right = UpdateRule("sgld_numpy", numpy_langevin(lambda t, h: np.sqrt(2.0 * t * h)), "SGLD in NumPy", numpy=True)
     half = numpy_langevin(lambda t, h: np.sqrt(t * h))
     return right, right.but("sgld_numpy_without_two", "mutation: noise sqrt(h)", half)
 
 
 def resampled(draw):
-    """build for coordinates that are drawn anew at rate 1, each for itself: samples the law of `draw` exactly."""
+    """build for coordinates that are redrawn at rate 1, each for itself: samples the law of `draw` exactly."""
 
     def build(potential, temperature):
         def step(key, position, step_size):
@@ -151,9 +151,9 @@ def bent(potential, temperature):
     return pushed
 
 
-def shapes() -> Steps:
+def shapes() -> RuleFamily:
     """Wrong laws with the mean and the covariance of the right one."""
-    right = Step("resampled_step", resampled(normal_like), "coordinates drawn anew at rate 1")
+    right = UpdateRule("resampled_step", resampled(normal_like), "coordinates redrawn at rate 1")
     exponential = resampled(lambda key, x: jax.random.exponential(key, x.shape) - 1)
     gamma = resampled(lambda key, x: (jax.random.gamma(key, 4.0, x.shape) - 4) / 2)
     return (
@@ -185,8 +185,8 @@ def riemannian(correction=lambda jacobian: jnp.einsum("ijj->i", jacobian), root:
     return build
 
 
-def sgrld() -> Steps:
-    right = Step("sgrld_step", riemannian(), "Eq. SGRLD with -Gamma, D dense and not separable", effort=0.1)
+def sgrld() -> RuleFamily:
+    right = UpdateRule("sgrld_step", riemannian(), "Eq. SGRLD with -Gamma, D dense and not separable", effort=0.1)
     gamma = "mutation: Gamma "
     return (
         right,
@@ -204,4 +204,4 @@ def sgrld() -> Steps:
     )
 
 
-STEPS: list[Steps] = [sgld(), numpy_sgld(), sgrld(), shapes()]
+STEPS: list[RuleFamily] = [sgld(), numpy_sgld(), sgrld(), shapes()]

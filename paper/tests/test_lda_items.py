@@ -218,7 +218,7 @@ def test_same_seed_same_perplexities():
     assert run(pool, Setup("sghmc", "paper"), TINY, seed=5).history != first.history
 
 
-def test_a_run_that_leaves_the_finite_numbers_is_told_and_has_lost():
+def test_a_run_that_becomes_non_finite_is_reported_and_has_lost():
     pool = pool_of(Ask(), 200)
     lost = run(pool, Setup("sghmc", "paper", (("step_size", 1e30),)), TINY, seed=4)
     assert "not finite" in lost.stopped

@@ -6,7 +6,6 @@ import os
 import pty
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -254,14 +253,11 @@ def test_without_a_terminal_there_is_a_line_for_each_item(items, asked, capsys):
 
 
 def test_on_a_terminal_a_bar_names_the_item_and_how_far_it_is(tmp_path):
-    root = Path(__file__).parents[2]
-    script = f"""
+    script = """
 import sys, time
-sys.path.insert(0, {str(root)!r})
-from pathlib import Path
-from ergodica_paper.result import Item, Result
+from ergodica_paper.result import PaperItem
 from ergodica_paper.progress import progress
-item = Item("one-dimensional", "", "", lambda ask: None, (), (2.0, 60.0))
+item = PaperItem("one-dimensional", "", "", lambda ask: None, (), (2.0, 60.0))
 with progress([item], 1, False) as begin:
     report = begin(item, 1)
     report(0.25, "SGLD, step 0.01")

@@ -10,7 +10,7 @@ THREADS ?= 1
 .DEFAULT_GOAL := help
 # Two pips in one .venv would race under make -j.
 .NOTPARALLEL:
-.PHONY: help install test test-all lint bench attacks calibrate errata run clean
+.PHONY: help install test test-all lint bench attacks calibrate errata figures run clean
 
 help:
 	@echo "make run      redo the paper, claim by claim, in five minutes: report/index.html"
@@ -20,7 +20,8 @@ help:
 	@echo "make bench    benchmarks against peers, ratios on stdout"
 	@echo "make calibrate  false alarms and power of the audits, measured (half an hour)"
 	@echo "make errata   docs/paper/errata.md again, every figure from the tools"
-	@echo "make install  the package alone, in $(VENV)"
+	@echo "make figures  the pictures that the documentation describes, in figures/"
+	@echo "make install  ergodica and ergodica-paper, in $(VENV)"
 	@echo "make clean    delete caches and outputs, keep $(VENV)"
 
 install: $(VENV)/.package
@@ -63,29 +64,37 @@ calibrate: $(VENV)/.dev
 
 errata: export JAX_PLATFORMS := cpu
 errata: $(VENV)/.dev
-	$(BIN)/python docs/paper/errata.py $(ARGS)
+	$(BIN)/python -m ergodica_paper.errata.document $(ARGS)
+
+figures: export JAX_PLATFORMS := cpu
+figures: export MPLBACKEND := Agg
+figures: $(VENV)/.package
+	@mkdir -p figures
+	cd examples && ../$(BIN)/ergodica rebuild-curl hmc_sde:sde --plot ../figures/rebuilt_curl_hmc.png
+	cd examples && ../$(BIN)/ergodica rebuild-curl hmc_sde:sghmc --plot ../figures/rebuilt_curl_sghmc.png
+	$(BIN)/python examples/exact_law.py figures/bias_against_step.png
 
 run: $(VENV)/.package
 	$(BIN)/ergodica reproduce --quick --out report
 
 clean:
-	rm -rf $(VENV)/compiled report build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV)/compiled report figures build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src paper tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# Stamps, newer than the pyproject.toml they were installed from.
-$(VENV)/.package: pyproject.toml | $(BIN)/pip
+# Stamps, newer than the pyproject.toml they were installed from. ergodica-paper brings `ergodica reproduce`.
+$(VENV)/.package: pyproject.toml paper/pyproject.toml | $(BIN)/pip
 	@echo "Installing ergodica in $(VENV) (JAX is large: a minute or two the first time) ..."
-	@$(PIP) -e .
+	@$(PIP) -e . -e ./paper
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+$(VENV)/.dev: pyproject.toml paper/pyproject.toml | $(BIN)/pip
 	@echo "Installing ergodica and its development tools in $(VENV) (a minute or two the first time) ..."
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev]' -e ./paper
 	@touch $@
 
-$(VENV)/.bench: pyproject.toml | $(BIN)/pip
+$(VENV)/.bench: pyproject.toml paper/pyproject.toml | $(BIN)/pip
 	@echo "Installing ergodica and the peers it is measured against in $(VENV) ..."
-	@$(PIP) -e '.[bench]'
+	@$(PIP) -e '.[bench]' -e ./paper
 	@touch $@
 
 $(BIN)/pip:

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
-from ergodica.paper.printed.potentials import bent
 from ergodica.tree import Layout
 
 EULER, SPLITTING, LEAPFROG = eg.Euler(), eg.Splitting(), eg.Leapfrog(steps=4)
@@ -81,6 +80,12 @@ def flat_points(phases: Any, temperature: float) -> np.ndarray:
 
 
 # -- targets ------------------------------------------------------------------------------------------
+
+
+def bent(theta):
+    """A skewed, correlated, non-Gaussian potential in two dimensions or more."""
+    first, rest = theta[0], theta[1:]
+    return 0.1 * first**4 + 0.3 * first**2 + 0.2 * first + jnp.sum((rest - 0.3 * first**2 + 0.4) ** 2)
 
 
 def positive_potential(q):

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ergodica.cli import commands
-from ergodica.paper.samplers import SAMPLERS
+from ergodica.verify.specimens import SAMPLERS
 from tests.selection import long_unless
 
 OWN = """

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
-from ergodica.paper.random_recipes import (
-    Plan,
+from ergodica_paper.random_recipes import (
+    RecipePlan,
     build,
     curl_block,
     diffusion_block,
@@ -18,18 +18,27 @@ from ergodica.paper.random_recipes import (
     potential,
 )
 
-__all__ = ["Plan", "build", "dense_curl", "dense_diffusion", "dense_hamiltonian", "draw_numbers", "plans", "ravel"]
+__all__ = [
+    "RecipePlan",
+    "build",
+    "dense_curl",
+    "dense_diffusion",
+    "dense_hamiltonian",
+    "draw_numbers",
+    "plans",
+    "ravel",
+]
 
 
-def plans() -> st.SearchStrategy[Plan]:
+def plans() -> st.SearchStrategy[RecipePlan]:
     return st.integers(0, 10**6).map(draw_plan)
 
 
-def dense_hamiltonian(plan: Plan, numbers: dict[str, Any], z: np.ndarray) -> float:
+def dense_hamiltonian(plan: RecipePlan, numbers: dict[str, Any], z: np.ndarray) -> float:
     return potential(numbers, plan, z, np) + sum(energy(numbers, plan, s, z, np) for s in list(plan.sizes)[1:])
 
 
-def dense_diffusion(plan: Plan, numbers: dict[str, Any], z: np.ndarray) -> np.ndarray:
+def dense_diffusion(plan: RecipePlan, numbers: dict[str, Any], z: np.ndarray) -> np.ndarray:
     matrix = np.zeros((plan.dim, plan.dim))
     for slot, kind in plan.diffusion:
         block = diffusion_block(numbers, plan, slot, kind, z, np)
@@ -37,7 +46,7 @@ def dense_diffusion(plan: Plan, numbers: dict[str, Any], z: np.ndarray) -> np.nd
     return matrix
 
 
-def dense_curl(plan: Plan, numbers: dict[str, Any], z: np.ndarray) -> np.ndarray:
+def dense_curl(plan: RecipePlan, numbers: dict[str, Any], z: np.ndarray) -> np.ndarray:
     matrix = np.zeros((plan.dim, plan.dim))
     for (row, col), _ in plan.curl:
         block = curl_block(numbers, (row, col), z, np)

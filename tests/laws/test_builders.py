@@ -10,10 +10,19 @@ import pytest
 
 import ergodica as eg
 from ergodica import samplers
-from ergodica.paper.printed.potentials import bent
 from ergodica.phase import phase_type
 from ergodica.tree import Layout
-from tests.builders import BENT, BUILDERS, INTEGRATORS, POSITIVE, flat_points, flat_sde, information, positive_potential
+from tests.builders import (
+    BENT,
+    BUILDERS,
+    INTEGRATORS,
+    POSITIVE,
+    bent,
+    flat_points,
+    flat_sde,
+    information,
+    positive_potential,
+)  # fmt: skip
 from tests.oracle import fokker_planck
 
 TEMPERATURES = (1.0, 2.0)

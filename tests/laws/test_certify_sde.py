@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ergodica.verify.certificate.handwritten import certify_sde
+from ergodica_paper.wrong import RIGHT, WRONG
 from tests.laws.defects import draw, power
 from tests.selection import long_unless
-from tests.wrong import RIGHT, WRONG
 
 REPAIRS = {
     "sgrhmc_dense_printed": ("correction and friction", -1.0),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from ergodica.paper.printed.equations import coupled_metric, log_volume, separable_metric, sgrld
-from ergodica.paper.printed.potentials import bent
+from ergodica_paper.printed.equations import coupled_metric, log_volume, separable_metric, sgrld
+from ergodica_paper.printed.potentials import bent
+from ergodica_paper.wrong import RIGHT, WRONG, register
 from tests.oracle import fokker_planck, weak_form
 from tests.oracle.stationarity import at
-from tests.wrong import RIGHT, WRONG, register
 
 DRAWN = (0, 48)  # seed and number of the points
 
@@ -42,7 +42,7 @@ def assert_well_formed(sde):
 def test_a_right_sampler_passes(name):
     sde = RIGHT[name]
     assert_well_formed(sde)
-    assert sde.twin is None
+    assert not sde.twin
     assert np.max(relative_residual(sde)) < 1e-12
     if sde.dim == 2:
         assert weak_ratio(sde) < 1e-10

@@ -5,8 +5,8 @@ False alarms: 1e-4 for each right step. The slips are seen by a wide margin at t
 
 import pytest
 
+from ergodica_paper.wrong import RIGHT_STEPS, WRONG_STEPS
 from tests.selection import long_unless
-from tests.wrong import RIGHT_STEPS, WRONG_STEPS
 
 WORDS = {
     "baoab_frozen": "position never moves",
@@ -61,7 +61,7 @@ def test_a_right_step_passes(name):
     step = RIGHT_STEPS[name]
     found = step.audit()
     assert found.passed, str(found)
-    assert step.twin is None
+    assert not step.twin
 
 
 @pytest.mark.parametrize("name", long_unless(sorted(WRONG_STEPS), *SHORT_WRONG))

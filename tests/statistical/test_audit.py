@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ergodica as eg
+from ergodica_paper.wrong import RIGHT_STEPS, WRONG_STEPS
 from tests.builders import BUILDERS
 from tests.selection import long_unless
-from tests.wrong import RIGHT_STEPS, WRONG_STEPS
 
 TEN = eg.gallery.gaussian(10)
 # One of each builder, and every kind of target; all variants, on 20 seeds, are audited by `make calibrate`.

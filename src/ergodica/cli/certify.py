@@ -8,7 +8,7 @@ import click
 import ergodica as eg
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
-from ergodica.paper.samplers import SAMPLERS
+from ergodica.verify.specimens import SAMPLERS
 
 
 @click.command()

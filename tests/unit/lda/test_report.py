@@ -20,8 +20,8 @@ from ergodica.lda.report import layout, write_report
 from ergodica.lda.report.content import gather
 from ergodica.lda.report.curve import curve_svg
 from ergodica.lda.report.page import NARROW_MAP, WIDE_MAP
-from ergodica.lda.report.text import clipped, duration, percent
 from ergodica.lda.report.topic_map import _across, _spots
+from ergodica.output.page_text import clipped, duration, percent
 from tests.unit.lda.report_runs import WORDS, write_run
 
 HOSTILE = (

@@ -14,7 +14,7 @@ from ergodica.verify.audit.family import audit_family
 from ergodica.verify.audit.family_words import Row, words
 from ergodica.verify.audit.known_laws import known_laws, quartic
 from ergodica.verify.audit.result import StepBias
-from tests.wrong import RIGHT_STEPS, WRONG_STEPS
+from ergodica_paper.wrong import RIGHT_STEPS, WRONG_STEPS
 
 DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)
 ESTIMATE = Estimate.of(1.0, 0.01)

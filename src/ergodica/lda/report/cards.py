@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ergodica.lda.report.content import Content, Document
-from ergodica.lda.report.text import clipped, escaped, percent
 from ergodica.lda.topics import Topic, Word
+from ergodica.output.page_text import clipped, escaped, percent
 
 COLOURS = 6  # classes c0 ... c5 of the style sheet
 NAMED = 0.06  # the smallest part of a bar in which a number can be read

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ergodica.lda.fitted import Fitted
-from ergodica.lda.report.text import clipped
 from ergodica.lda.topics import Topic, band_words, topics_of
 from ergodica.lda.training import Row
+from ergodica.output.page_text import clipped
 
 TOPICS = 1000  # in the list; the map has fewer
 MAP_TOPICS = 100

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ergodica.lda.report.content import Content
-from ergodica.lda.report.text import number
+from ergodica.output.page_text import number
 
 POINTS = 400  # of a curve; more cannot be seen
 LEFT, RIGHT, TOP, BOTTOM = 52, 74, 32, 42  # margins

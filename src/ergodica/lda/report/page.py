@@ -10,8 +10,8 @@ from ergodica.lda.report.cards import documents, topic_card
 from ergodica.lda.report.content import Content
 from ergodica.lda.report.curve import POINTS, curve_svg
 from ergodica.lda.report.layout import distances, scaled
-from ergodica.lda.report.text import duration, escaped, number
 from ergodica.lda.report.topic_map import map_svg
+from ergodica.output.page_text import duration, escaped, number
 
 LARGEST = 4_500_000  # bytes
 # words shown and words searched of each topic: the first that make a page small enough

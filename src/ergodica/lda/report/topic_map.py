@@ -7,8 +7,8 @@ import numpy as np
 
 from ergodica.lda.report.content import Content
 from ergodica.lda.report.layout import clear, fitted, parted
-from ergodica.lda.report.text import clipped, escaped, percent, width
 from ergodica.lda.topics import Topic
+from ergodica.output.page_text import clipped, escaped, percent, width
 
 FONT, LINE, PAD = 11.0, 12.5, 3.0
 EDGE = 5

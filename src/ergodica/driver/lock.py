@@ -4,7 +4,6 @@ The lock is on an open file (`flock`), so that the system releases it however th
 while the lock is still held; whoever had opened it before finds that the name is of another file now, and tries again.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -15,6 +14,11 @@ from typing import Any
 from ergodica.errors import InputError
 from ergodica.output.blocks import could_not
 from ergodica.output.whole import hidden
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked
+    fcntl = None
 
 FILE = "ergodica.lock"  # in a folder; version 0.1.0 also left it in `run.nc.part`
 TRIES = 100  # of a lock whose holders remove it each time
@@ -60,7 +64,7 @@ class Lock:
         assert self.path is not None
         self._prepare()
         try:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         except FileNotFoundError:  # the folder was removed just now
             return False
         except OSError as error:
@@ -83,6 +87,8 @@ class Lock:
         return True
 
     def _lock(self, handle: int) -> None:
+        if fcntl is None:
+            return
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -21,20 +21,21 @@ help:
 	@echo "make calibrate  false alarms and power of the audits, measured (half an hour)"
 	@echo "make errata   docs/paper/errata.md again, every figure from the tools"
 	@echo "make figures  the pictures that the documentation describes, in figures/"
-	@echo "make install  ergodica and ergodica-paper, in $(VENV)"
+	@echo "make install  ergodica with its extras lda and plot, and ergodica-paper, in $(VENV)"
 	@echo "make clean    delete caches and outputs, keep $(VENV)"
 
 install: $(VENV)/.package
 
 # Two workers on two cores, one thread each. XLA sizes its thread pool by NPROC: on JAX 0.10.2 a large matrix product used
 # 1.8 cores without it and 1.0 with it, while --xla_cpu_multi_thread_eigen=false left it at 1.9.
-test test-all: export JAX_PLATFORMS := cpu
-test test-all: export NPROC := $(THREADS)
-test test-all: export OMP_NUM_THREADS := $(THREADS)
-test test-all: export NUMBA_NUM_THREADS := $(THREADS)
-test test-all: export OPENBLAS_NUM_THREADS := $(THREADS)
-test test-all: export MPLBACKEND := Agg
-test test-all: export ERGODICA_COMPILED := $(CURDIR)/$(VENV)/compiled
+TESTS := test test-all
+$(TESTS): export JAX_PLATFORMS := cpu
+$(TESTS): export NPROC := $(THREADS)
+$(TESTS): export OMP_NUM_THREADS := $(THREADS)
+$(TESTS): export NUMBA_NUM_THREADS := $(THREADS)
+$(TESTS): export OPENBLAS_NUM_THREADS := $(THREADS)
+$(TESTS): export MPLBACKEND := Agg
+$(TESTS): export ERGODICA_COMPILED := $(CURDIR)/$(VENV)/compiled
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' $(ARGS)
 
@@ -82,19 +83,24 @@ clean:
 	find src paper tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Stamps, newer than the pyproject.toml they were installed from. ergodica-paper brings `ergodica reproduce`.
-$(VENV)/.package: pyproject.toml paper/pyproject.toml | $(BIN)/pip
+$(VENV)/.package: pyproject.toml paper/pyproject.toml | $(VENV)/.pip
 	@echo "Installing ergodica in $(VENV) (JAX is large: a minute or two the first time) ..."
-	@$(PIP) -e . -e ./paper
+	@$(PIP) -e '.[lda,plot]' -e ./paper
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml paper/pyproject.toml | $(BIN)/pip
+$(VENV)/.dev: pyproject.toml paper/pyproject.toml | $(VENV)/.pip
 	@echo "Installing ergodica and its development tools in $(VENV) (a minute or two the first time) ..."
-	@$(PIP) -e '.[dev]' -e ./paper
+	@$(PIP) -e '.[lda,plot,parquet]' -e ./paper --group dev
 	@touch $@
 
-$(VENV)/.bench: pyproject.toml paper/pyproject.toml | $(BIN)/pip
+$(VENV)/.bench: pyproject.toml paper/pyproject.toml | $(VENV)/.pip
 	@echo "Installing ergodica and the peers it is measured against in $(VENV) ..."
-	@$(PIP) -e '.[bench]' -e ./paper
+	@$(PIP) -e '.[lda,plot]' -e ./paper --group bench
+	@touch $@
+
+# Dependency groups need pip 25.1; the one that Python brings may be older.
+$(VENV)/.pip: | $(BIN)/pip
+	@$(PIP) 'pip>=25.1'
 	@touch $@
 
 $(BIN)/pip:

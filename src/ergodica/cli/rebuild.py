@@ -9,6 +9,7 @@ import click
 from ergodica.cli.curl_picture import draw
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
+from ergodica.host.extras import require
 from ergodica.verify.completeness.rebuild import NoCurlError, checked_box, rebuild_curl
 from ergodica.verify.functions import HandWritten, hand_written
 
@@ -36,6 +37,8 @@ def rebuild_curl_command(
     """
     if plot is not None and (plot.suffix not in PICTURES or not plot.parent.is_dir()):
         raise InputError(f"--plot {plot}: expected a name that ends in {', '.join(PICTURES)}, in a folder that exists")
+    if plot is not None:
+        require("matplotlib", extra="plot", by="--plot")  # before the work, not after it
     process, sides = loaded(sde, box)
     functions = (process.drift, process.diffusion, process.hamiltonian)
     try:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
+from ergodica.host.extras import require
 from ergodica.targets.source import Source
 
 
@@ -38,10 +39,7 @@ class Parquet(Source):
     """Columns of one file; the row group read last is kept."""
 
     def __init__(self, path: str | os.PathLike, columns: PyTree):
-        try:
-            from pyarrow import parquet as format
-        except ImportError:
-            raise InputError("eg.data.parquet needs pyarrow: pip install 'ergodica[parquet]'") from None
+        format = require("pyarrow.parquet", extra="parquet", by="eg.data.parquet")
         self.path = os.fspath(path)
         with self._reading():
             self._file = format.ParquetFile(self.path, page_checksum_verification=True)

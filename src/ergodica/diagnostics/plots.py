@@ -14,6 +14,7 @@ from ergodica.diagnostics.effective import Effective, effective
 from ergodica.diagnostics.verdict import check_draws, compare
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not
+from ergodica.host.extras import require
 from ergodica.output.names import named
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")  # Okabe and Ito
@@ -43,6 +44,7 @@ def plot(
     """Leave the pictures in `folder`, which is made if need be; nothing there is overwritten. Returns their paths."""
     if posterior is None:
         raise InputError("this run kept no draws, only moments: there is nothing to draw")
+    require("matplotlib", extra="plot", by="a picture of a run")
     check_draws(named(posterior), settings)
     looked_at = columns(named(posterior))
     good, _ = mixing.finite_chains(stats, settings, looked_at.values)

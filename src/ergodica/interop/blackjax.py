@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 try:
     import blackjax
 except ImportError as missing:
-    raise ImportError("blackjax is not installed: pip install 'ergodica[bench]'") from missing
+    raise ImportError("blackjax is not installed: pip install blackjax") from missing
 
 Potential = Callable[[PyTree], Array]
 Step = Callable[[Array, Any, Array], Any]  # (key, state, step size) -> state

@@ -12,13 +12,12 @@ where N_wk is the expected number of tokens of word w in topic k (`ergodica.lda.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import expectations
-from ergodica.lda.gibbs.cached import cached_njit
+from ergodica.lda.gibbs.cached import cached_njit, prange
 from ergodica.targets import Box, External
 
 # The median of Gamma(1e-4, 1) is about 2^-10000, and float32 ends at 2^-149: the floor is part of the model.
@@ -130,7 +129,7 @@ def _column_sums(matrix):
     # number hangs on nothing, so that it is the same for any number of threads.
     rows, topics = matrix.shape
     parts = np.zeros((_BLOCKS, topics))
-    for block in numba.prange(_BLOCKS):
+    for block in prange(_BLOCKS):
         part = parts[block]
         for w in range(rows * block // _BLOCKS, rows * (block + 1) // _BLOCKS):
             for k in range(topics):
@@ -145,7 +144,7 @@ def _column_sums(matrix):
 @cached_njit(nogil=True, parallel=True)
 def _divided(theta, sums, out):
     inverse = (1 / sums).astype(np.float32)
-    for w in numba.prange(theta.shape[0]):
+    for w in prange(theta.shape[0]):
         for k in range(theta.shape[1]):
             out[w, k] = theta[w, k] * inverse[k]
 
@@ -154,9 +153,9 @@ def _divided(theta, sums, out):
 def _gradient(theta, theta_sums, words, counts, count_sums, alpha, scale, out):
     constant = (1 + scale * count_sums / theta_sums).astype(np.float32)
     prior, scale32 = np.float32(1 - alpha), np.float32(scale)
-    for w in numba.prange(theta.shape[0]):
+    for w in prange(theta.shape[0]):
         for k in range(theta.shape[1]):
             out[w, k] = prior / theta[w, k] + constant[k]
-    for i in numba.prange(len(words)):
+    for i in prange(len(words)):
         for k in range(theta.shape[1]):
             out[words[i], k] -= scale32 * counts[i, k] / theta[words[i], k]

@@ -31,7 +31,8 @@ class Noise:
         """Gradient noise over injected noise in a step, of the worst topic.
 
         Euler's step: eps^2 tr(kick) / (2 eps tr D), for SGRLD about eps (S/n)^2 N_.k / (2 theta_.k). The splitting adds
-        (eps/2)^2 (1 + a)^2 tr(kick) to 1 - a^2 of the momentum, a = exp(-eps D) (DESIGN, section 1; mass 1).
+        (eps/2)^2 (1 + a)^2 tr(kick) to 1 - a^2 of the momentum, a = exp(-eps D) for mass 1
+        (docs/explanation/mathematics.md, Steps).
         """
         if self.is_momentum:
             kept = np.exp(-step_size * self.diffusion)

@@ -6,6 +6,10 @@ import os
 # reads ahead, could use (on a busy machine ten times the processor time). Read when Numba first starts threads.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from ergodica.lda.gibbs.estimate import Expectations, expectations
+from ergodica.host.extras import require
+
+require("numba", extra="lda", by="eg.lda")  # before a module imports it
+
+from ergodica.lda.gibbs.estimate import Expectations, expectations  # noqa: E402
 
 __all__ = ["Expectations", "expectations"]

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba import prange
+
+__all__ = ["cached_njit", "prange"]
 
 ROOM = 1 << 26  # bytes; on a disk with less, Numba fails in the middle of writing
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host.extras import require
 from ergodica.report import number
 
 SHOWN = 12  # coordinates in a printed law
@@ -160,10 +161,11 @@ class LawTable:
 
     def plot(self, path: str | Path) -> None:
         """|bias| against step size, one line for each column, both axes logarithmic."""
-        from matplotlib.figure import Figure
-
         if len(self.step_sizes) < 2:
             raise InputError("a picture of the bias needs two step sizes or more: exact_law(..., step_size=[...])")
+        require("matplotlib", extra="plot", by="a picture of the bias")
+        from matplotlib.figure import Figure
+
         order = np.argsort(self.step_sizes)
         steps, bias = np.asarray(self.step_sizes)[order], np.abs(self.bias[order])
         figure = Figure(figsize=(6, 4), layout="constrained")

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.compiling import sound_filter_jit
-from ergodica.data.memory import Pool
+from ergodica.data.buffers import Pool
 from ergodica.errors import InputError
 from ergodica.phase import BatchPair
 

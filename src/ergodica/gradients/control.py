@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
+from ergodica.data.source import Source
 from ergodica.errors import InputError
 from ergodica.gradients.mode import Mode, find_mode
 from ergodica.targets.base import Target, Truth
 from ergodica.targets.position import check_position
-from ergodica.targets.source import Source
-from ergodica.targets.whole import evaluate_all
+from ergodica.targets.posterior import evaluate_all
 
 
 class Referenced(Target):

@@ -18,7 +18,7 @@ from ergodica.compiling import sound_filter_jit
 from ergodica.errors import InputError
 from ergodica.gradients.descent import Evaluate, Place, descend
 from ergodica.targets.domain import contains
-from ergodica.targets.whole import evaluate_all, hessian_all
+from ergodica.targets.posterior import evaluate_all, hessian_all
 from ergodica.tree import Layout
 
 LARGEST_DENSE = 2_000  # numbers of a position whose matrix of second derivatives is held

@@ -155,7 +155,7 @@ class Arrays(Source):
         return jax.tree.unflatten(self._structure, [reader.read(start, stop) for reader in self._readers])
 
     def read_into(self, start: int, stop: int, leaves: list[np.ndarray], at: int) -> None:
-        views = [whole[at : at + stop - start] for whole in leaves]
+        views = [filled[at : at + stop - start] for filled in leaves]
         for reader, view in zip(self._readers, views, strict=True):
             reader.read_into(start, stop, view)
         if not all(map(all_finite, views)):

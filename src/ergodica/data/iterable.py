@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 from ergodica.data.buffers import Pool, ReadAhead, rows_like
 from ergodica.data.source import Source
 from ergodica.errors import InputError
+from ergodica.host.validate import whole
 from ergodica.phase import BatchPair
 
 NO_BATCHES = "the iterable of batches is empty: expected at least one batch"
@@ -48,9 +49,7 @@ class Batches(Source):
     def __init__(self, iterable: Iterable[PyTree], size: int):
         if not isinstance(iterable, Iterable) or isinstance(iterable, str | bytes):
             raise InputError(f"batches is {iterable!r}: expected an iterable of batches")
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise InputError(f"size is {size!r}: expected the number of data rows, a whole number of at least 1")
-        self.size = int(size)
+        self.size = whole("size", size, 1, of="data rows")
         self.is_renewable = iter(iterable) is not iterable
         self.iterable = iterable
         self._first: PyTree = None
@@ -190,8 +189,8 @@ class BatchStream(AbstractContextManager):
                 self._rest = self._next_part()
             leaves = _leaves_like(self._rest, like, structure)
             used = min(count - done, len(leaves[0]))
-            for whole, leaf in zip(given, leaves, strict=True):
-                whole[done : done + used] = leaf[:used]
+            for filled, leaf in zip(given, leaves, strict=True):
+                filled[done : done + used] = leaf[:used]
             self._rest = jax.tree.map(lambda leaf, used=used: leaf[used:], self._rest)
             done += used
         return jax.tree.unflatten(structure, given)

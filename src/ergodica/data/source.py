@@ -49,8 +49,8 @@ class Source(ABC):
 
     def read_into(self, start: int, stop: int, leaves: list[np.ndarray], at: int) -> None:
         """`read` into the places from `at` on of arrays with the leaves of this source."""
-        for whole, leaf in zip(leaves, jax.tree.leaves(self.read(start, stop)), strict=True):
-            whole[at : at + stop - start] = leaf
+        for filled, leaf in zip(leaves, jax.tree.leaves(self.read(start, stop)), strict=True):
+            filled[at : at + stop - start] = leaf
 
     def take(self, index: np.ndarray) -> PyTree:
         """The rows at `index`, in its order."""

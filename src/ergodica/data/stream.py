@@ -19,6 +19,7 @@ from ergodica.data.buffers import Pool, ReadAhead, rows_like
 from ergodica.data.iterable import Batches, BatchStream, folded
 from ergodica.data.source import Source
 from ergodica.errors import InputError
+from ergodica.host.validate import whole
 from ergodica.phase import BatchPair
 
 SHUFFLED_BYTES = 1 << 25  # of the blocks that are shuffled together
@@ -85,8 +86,7 @@ class Stream(AbstractContextManager):
     """
 
     def __init__(self, source: Source, batch_size: int, seed: int | tuple[int, ...] = 0, is_paired: bool = False):
-        if not 1 <= batch_size <= source.size:
-            raise InputError(f"batch_size is {batch_size}: expected 1 to {source.size}, the number of data rows")
+        whole("batch_size", batch_size, 1, source.size, of="data rows")
         root = (seed,) if isinstance(seed, int | np.integer) else tuple(seed)
         self.source, self.batch_size, self.is_paired = source, batch_size, is_paired
         names = ("", "second_") if is_paired else ("",)  # what the cursor calls them
@@ -146,9 +146,9 @@ class _Lane:
         while done < count:
             group, first = self._current(), self.place.row
             chosen = group.shuffle[first : first + count - done]
-            for whole, leaf in zip(given, group.leaves, strict=True):
+            for filled, leaf in zip(given, group.leaves, strict=True):
                 # mode: "raise" would go through a copy
-                np.take(leaf, chosen, axis=0, out=whole[done : done + len(chosen)], mode="clip")
+                np.take(leaf, chosen, axis=0, out=filled[done : done + len(chosen)], mode="clip")
             done += len(chosen)
             self.place = self.place._replace(row=first + len(chosen))
             if self.place.row == len(group.shuffle):

@@ -89,5 +89,8 @@ class DataTarget(Target):
         """Raise InputError unless 1 <= n <= N."""
 
     @abstractmethod
+    def without_data(self) -> "DataTarget": ...
+
+    @abstractmethod
     def loaded(self) -> "DataTarget":
         """The same target with the rows of its source in memory."""

@@ -18,6 +18,7 @@ from ergodica.compiling import sound_filter_jit
 from ergodica.data.arrays import as_data
 from ergodica.data.source import row_count, take_rows
 from ergodica.errors import InputError
+from ergodica.host.validate import whole
 from ergodica.targets.base import DataTarget, Target, Truth
 from ergodica.targets.position import (
     check_evaluation,
@@ -146,11 +147,7 @@ class Posterior(DataTarget):
         return eqx.tree_at(lambda target: target.data, self, self.source.read(0, self.size))
 
     def check_batch_size(self, n: int) -> None:
-        if not isinstance(n, int | np.integer) or isinstance(n, bool) or not 1 <= n <= self.size:
-            raise InputError(
-                f"batch_size is {n!r}: expected a whole number from 1 to {self.size}, the number of data rows "
-                "(leave it out to use all of them in every step)"
-            )
+        whole("batch_size", n, 1, self.size, of="data rows (leave batch_size out to use all of them in every step)")
 
     def check(self, position: PyTree) -> None:
         # Of a large data set an even spread of rows is looked at: it costs no pass over the data.

@@ -180,7 +180,7 @@ def test_a_foreign_cursor(cursor, match):
 
 def test_batch_sizes():
     for n in (0, N + 1):
-        with pytest.raises(InputError, match=f"batch_size is {n}: expected 1 to {N}"):
+        with pytest.raises(InputError, match=f"batch_size is {n}: expected a whole number of data rows, from 1 to {N}"):
             Stream(Numbers(), n)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.errors import InputError
+from ergodica.host.validate import whole
 from ergodica.targets.base import Truth
 from ergodica.targets.density import Density
 
@@ -30,13 +31,6 @@ def floating(dtype: Any) -> np.dtype:
 def array(values: Any, dtype: np.dtype) -> Array:
     """`values` on the device in `dtype`."""
     return jnp.asarray(np.asarray(values), dtype)
-
-
-def count(value: Any, name: str, least: int) -> int:
-    """`value` as a whole number of at least `least`."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} is {value!r}: expected a whole number of at least {least}")
-    return int(value)
 
 
 class StandardPotential(eqx.Module):
@@ -158,7 +152,7 @@ def _finite(values: Any, name: str) -> np.ndarray:
 
 def _dimension(dim: int | None, mean: Any, covariance: Any) -> int:
     """The one dimension that all that was given agrees on."""
-    given = {} if dim is None else {"dim": count(dim, "dim", 1)}
+    given = {} if dim is None else {"dim": whole("dim", dim, 1)}
     if mean is not None:
         if np.ndim(mean) != 1 or np.size(mean) == 0:
             raise InputError(f"mean has shape {np.shape(mean)}: expected a vector")
@@ -214,7 +208,7 @@ def funnel(dim: int = 10, *, dtype: Any = None) -> Density:
         >>> eg.gallery.funnel(3).init["x"].shape
         (2,)
     """
-    dtype, others = floating(dtype), count(dim, "dim", 2) - 1
+    dtype, others = floating(dtype), whole("dim", dim, 2) - 1
     # E x² = E exp(v), the log-normal mean exp(9/2); v and the x are uncorrelated, since x is even given v.
     variance = np.concatenate([[9.0], np.full(others, math.exp(4.5))])
     truth = Truth(

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.errors import InputError
-from ergodica.targets.gallery.densities import count, floating
+from ergodica.host.validate import whole
+from ergodica.targets.gallery.densities import floating
 from ergodica.targets.posterior import Posterior
 from ergodica.tree import is_array
 
@@ -53,7 +54,7 @@ def logistic_regression(
     if (x is None) != (y is None):
         raise InputError(f"{'y' if y is None else 'x'} is missing: give both x and y, or neither to have them drawn")
     if x is None or y is None:
-        x, y = _drawn(count(rows, "rows", 1), count(features, "features", 1), seed)
+        x, y = _drawn(whole("rows", rows, 1), whole("features", features, 1), seed)
         data_dtype = floating(dtype)
     else:
         x, y = _checked(x, y)

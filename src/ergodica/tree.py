@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
@@ -182,3 +183,33 @@ class Layout(NamedTuple):
             leaves.append(vector[start:stop].reshape(shape).astype(dtype))
             start = stop
         return jax.tree.unflatten(self.treedef, leaves)
+
+
+def named_leaves(x: PyTree, root: str) -> list[tuple[str, Any]]:
+    """Every leaf with the name that messages call it, in the order of `jax.tree.leaves`: `position['w'][0]`."""
+    return [(root + jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(x)]
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether the leaf is a NumPy array or scalar, or a JAX array (traced or not)."""
+    return isinstance(leaf, np.ndarray | np.generic | jax.Array)
+
+
+def first_index(mask: np.ndarray) -> tuple[int, ...] | None:
+    """The index of the first True; None if there is none."""
+    return tuple(int(i) for i in np.unravel_index(np.argmax(mask), mask.shape)) if mask.any() else None
+
+
+def entry(name: str, index: tuple[int, ...]) -> str:
+    """One number of a leaf, as a user would write it: `position['w'][3, 1]`; a scalar leaf is just its name."""
+    return name + (f"[{', '.join(map(str, index))}]" if index else "")
+
+
+def first_non_finite(x: PyTree, root: str) -> str | None:
+    """The first NaN or infinity of a tree with values, as "position['w'][3] = nan"; None if all are finite."""
+    for name, leaf in named_leaves(x, root):
+        values = np.asarray(leaf)
+        index = first_index(~np.isfinite(values))
+        if index is not None:
+            return f"{entry(name, index)} = {values[index]}"
+    return None

@@ -1,9 +1,9 @@
-"""Data larger than memory: sources that read rows by their numbers, and streams of shuffled batches from them."""
+"""Rows and batches: arrays, files larger than memory, iterables, and shuffled streams from them."""
 
-from ergodica.data.batches import Batches, batches
-from ergodica.data.npy import npy
+from ergodica.data.arrays import npy
+from ergodica.data.iterable import Batches, batches
 from ergodica.data.parquet import parquet
+from ergodica.data.source import Source
 from ergodica.data.stream import Stream, open_stream
-from ergodica.targets.source import Source
 
 __all__ = ["Batches", "Source", "Stream", "batches", "npy", "open_stream", "parquet"]

@@ -1,5 +1,6 @@
 """Parquet files, read by row groups (extra `parquet`)."""
 
+import difflib
 import os
 import threading
 import warnings
@@ -12,25 +13,34 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.data.source import Source
 from ergodica.errors import InputError
 from ergodica.host.extras import require
-from ergodica.targets.source import Source
 
 
 def parquet(path: str | os.PathLike, columns: PyTree = None) -> "Parquet":
-    """A source of the rows of a Parquet file that need not fit in memory.
+    """A source of the rows of a Parquet file, which need not fit in memory.
+
+    It reads and shuffles whole row groups: write the file with some 10,000 to 100,000 rows in each. Page checksums are
+    verified where the file has them (`pyarrow.parquet.write_table(..., write_page_checksum=True)`); a file without
+    them causes a warning. Needs the extra `parquet`.
 
     Args:
         path: of the file.
         columns: which columns make the data: a name is a vector, a list of names a matrix of these columns, and a
             dictionary of such makes a dictionary of arrays; None: a dictionary with a vector for every column.
 
-    It reads and shuffles whole row groups: write the file with some 10,000 to 100,000 rows in each. Page checksums are
-    verified where the file has them (`pyarrow.parquet.write_table(..., write_page_checksum=True)`); a warning says so
-    where it has none.
+    Returns:
+        A source, to be given to `eg.Posterior` as its data; `source.size` is the number of rows.
 
     Example:
-        >>> data = eg.data.parquet("trips.parquet", {"x": ["distance", "hour"], "y": "tip"})    # doctest: +SKIP
+        >>> import tempfile
+        >>> import pyarrow.parquet
+        >>> path = os.path.join(tempfile.mkdtemp(), "trips.parquet")
+        >>> table = pyarrow.table({"distance": [1.5, 2.0], "hour": [8.0, 9.0], "tip": [3, 4]})
+        >>> pyarrow.parquet.write_table(table, path, write_page_checksum=True)
+        >>> parquet(path, {"x": ["distance", "hour"], "y": "tip"}).read(1, 2)
+        {'x': array([[2., 9.]]), 'y': array([4])}
     """
     return Parquet(path, columns)
 
@@ -47,8 +57,8 @@ class Parquet(Source):
             is_checked = _has_checksums(self.path, self._file.metadata)
         if not is_checked:
             warnings.warn(
-                f"{self.path} has no page checksums, so that a byte of it that was damaged may go unnoticed: write it "
-                "with write_page_checksum=True",
+                f"{self.path} has no page checksums, so damage to it may go unnoticed: write it with "
+                "write_page_checksum=True",
                 stacklevel=3,
             )
         self._lock, self._kept = threading.Lock(), (-1, {})
@@ -98,7 +108,7 @@ class Parquet(Source):
     def leaf_name(self, path: Any, column: tuple[int, ...]) -> str:
         names: Any = self.columns
         for key in path:
-            names = names[getattr(key, "key", getattr(key, "idx", None))]
+            names = names[key.key]
         name = names[column[0]] if column else names
         return f"column {name!r} of {Path(self.path).name}"
 
@@ -122,9 +132,7 @@ class Parquet(Source):
         return column.to_numpy()
 
     def _check_columns(self, schema: Any) -> None:
-        import difflib
-
-        import pyarrow
+        from pyarrow import types
 
         if not self._names:
             raise InputError(f"no columns were named: expected some of {', '.join(schema.names)}")
@@ -134,10 +142,7 @@ class Parquet(Source):
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(schema.names[:20])}"
                 raise InputError(f"{self.path} has no column {name!r}: {hint}")
             kind = schema.field(name).type
-            is_number = any(
-                test(kind) for test in (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
-            )
-            if not is_number:
+            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
                 raise InputError(f"column {name!r} of {self.path} holds {kind}: expected numbers or booleans")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.data.batches import Batches
+from ergodica.data.iterable import Batches
 from ergodica.diagnostics import temperatures
 from ergodica.diagnostics.scores import gradients_at_draws
 from ergodica.diagnostics.stein import Stein, kernel_stein_discrepancy

@@ -24,13 +24,13 @@ from ergodica.driver.fingerprint import batch_like, data_digest, numbers_of, ste
 from ergodica.driver.loop import Course
 from ergodica.driver.motion import motion_of
 from ergodica.driver.pace import Pace
-from ergodica.driver.reference import References
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.shuffled import ShuffledCopy
 from ergodica.driver.starts import Starts
 from ergodica.driver.store import Kept, Shape, Store, in_memory, on_disk
 from ergodica.errors import InputError
+from ergodica.gradients.control import References
 from ergodica.host.atomic_files import could_not, remove_stale
 from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State

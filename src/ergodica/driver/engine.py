@@ -15,9 +15,9 @@ from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, standing, with_
 from ergodica.driver.feed import Feed
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments_yet, summed
-from ergodica.driver.reference import References
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.store import Kept
+from ergodica.gradients.control import References
 from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
 

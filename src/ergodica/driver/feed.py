@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.data.memory import Pool
+from ergodica.data.buffers import Pool
 from ergodica.host.threads import Threads
 
 BYTES = 2**26  # of batches handed over at a time

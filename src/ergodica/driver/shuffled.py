@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.data.memory import Pool
+from ergodica.data.buffers import Pool
 from ergodica.host.threads import Threads
 
 SMALL = 2**18  # rows whose order is kept for the next run in this process

@@ -6,7 +6,7 @@ g(c) is the gradient from all data at the reference c, so g~ is unbiased for any
 |q - c|^2 (Baker, Fearnhead, Fox and Nemeth, 2019: c a mode; Dubey et al., 2016: c moves along, SVRG).
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,24 +17,26 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.gradients.mode import Mode, find_mode
-from ergodica.targets.base import Target, Truth
+from ergodica.host.validate import whole
+from ergodica.targets import DataTarget, Posterior, Target, Truth
 from ergodica.targets.position import check_position
-from ergodica.targets.source import Source
-from ergodica.targets.whole import evaluate_all
+from ergodica.targets.posterior import evaluate_all
+
+KernelOnTarget = TypeVar("KernelOnTarget", bound=eqx.Module)  # an integrators.Kernel, a layer above
 
 
-class Referenced(Target):
+class Referenced(DataTarget):
     """A target with data whose batches are compared with the full gradient at a reference position."""
 
     has_potential: ClassVar[bool] = True
 
-    target: Any
+    target: Posterior
     centre: PyTree
     gradient: PyTree
     """From all data, at the centre."""
     centre_potential: Array
 
-    def __init__(self, target: Any, centre: PyTree, gradient: PyTree, centre_potential: Array):
+    def __init__(self, target: Posterior, centre: PyTree, gradient: PyTree, centre_potential: Array):
         self.target, self.centre, self.gradient, self.centre_potential = target, centre, gradient, centre_potential
 
     @property
@@ -54,12 +56,8 @@ class Referenced(Target):
         return self.target.size
 
     @property
-    def data(self) -> PyTree:
+    def data(self) -> PyTree:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.target.data
-
-    @property
-    def source(self) -> Source | None:
-        return self.target.source
 
     def evaluate(self, position: PyTree, batch: PyTree = None) -> tuple[Array, PyTree]:
         """U~(q) - U~(c) + U(c) + [g(c) - g~(c)]·(q - c) from one batch, and its gradient; exact from all data.
@@ -85,9 +83,6 @@ class Referenced(Target):
         here = self.target.example_gradients(position, batch)
         return tree.subtract(here, self.target.example_gradients(self.centre, batch))
 
-    def prior_gradient(self, position: PyTree) -> PyTree:
-        return self.target.prior_gradient(position)
-
     def rows(self, index: Any) -> PyTree:
         return self.target.rows(index)
 
@@ -104,15 +99,14 @@ class Referenced(Target):
         return eqx.tree_at(lambda r: r.target, self, self.target.without_data())
 
 
-class NoReference(InputError):
+class NoReferenceError(InputError):
     """The position has no finite potential or gradient to compare batches with."""
 
 
-def referenced(target: Any, centre: PyTree) -> Referenced:
+def referenced(target: Target, centre: PyTree) -> Referenced:
     """The target with `centre` as its reference: one pass over all data."""
-    if isinstance(target, Referenced):
-        target = target.target
-    if getattr(target, "size", None) is None:
+    target = target.target if isinstance(target, Referenced) else target
+    if not isinstance(target, Posterior):
         raise InputError(
             "control variates and SVRG compare batches of data rows, and this target has none: they need an "
             "eg.Posterior; leave the estimator out"
@@ -122,22 +116,29 @@ def referenced(target: Any, centre: PyTree) -> Referenced:
     check_position(centre, target.init, target.domain)
     potential, gradient = evaluate_all(target, centre)
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((potential, gradient))):
-        raise NoReference(
+        raise NoReferenceError(
             "the potential or its gradient is not finite at the reference position: give a centre inside the support"
         )
     return Referenced(target, centre, gradient, potential)
 
 
 class ControlVariates(eqx.Module):
-    """Batches compared with the full gradient at a mode.
+    """Gradients from batches that are compared with the full gradient at a mode.
+
+    Use it where the posterior has one mode and much data: near the mode the noise of gradients falls by orders of
+    magnitude, and step sizes can grow. It needs rows that can be read as a whole.
 
     Args:
         centre: the reference, a position or what `eg.find_mode` returns; None looks for a mode from the start of the
             run. The closer to the mode, the smaller the noise; the gradient is unbiased for any.
 
     Example:
-        >>> mode = eg.find_mode(target)                                                    # doctest: +SKIP
-        >>> eg.sample(target, eg.sgld(), mode.position, estimator=eg.ControlVariates(mode), ...)  # doctest: +SKIP
+        >>> import ergodica as eg
+        >>> target = eg.gallery.logistic_regression(rows=200, features=2)
+        >>> estimator = eg.ControlVariates(eg.find_mode(target))
+        >>> run = eg.sample(target, eg.sgld(), steps=10, step_size=1e-3, batch_size=20, estimator=estimator)
+
+    Baker, Fearnhead, Fox and Nemeth (2019), https://doi.org/10.1007/s11222-018-9826-2.
     """
 
     centre: PyTree
@@ -149,29 +150,98 @@ class ControlVariates(eqx.Module):
         self.centre = centre.position if is_mode else centre
         self.whitening = centre.whitening if is_mode and centre.is_converged else None
 
-    def settled(self, target: Any, position: PyTree) -> "ControlVariates":
+    def settled(self, target: Target, position: PyTree) -> "ControlVariates":
         """With its centre known: the mode near `position`, unless one was given."""
         return self if self.centre is not None else ControlVariates(find_mode(target, position))
 
-    def prepare(self, target: Any, position: PyTree) -> Referenced:
+    def prepare(self, target: Target, position: PyTree) -> Referenced:
         """The target as this estimator sees it; `position` is where the search for a mode begins."""
         return referenced(target, self.settled(target, position).centre)
 
 
 class Svrg(eqx.Module):
-    """Batches compared with the full gradient at a position of the chain itself, renewed every `refresh` steps.
+    """Gradients from batches that are compared with the full gradient at a position of the chain itself.
 
-    For laws without one mode to stay close to. A renewal is one pass over all data: with batches of n rows, `refresh`
-    of N/n steps doubles the rows read.
+    Use it for laws without one mode to stay close to. A renewal of the reference is one pass over all data: with
+    batches of n rows, `refresh` of N/n steps doubles the rows read.
+
+    Args:
+        refresh: how many steps a reference is used for.
+
+    Example:
+        >>> import ergodica as eg
+        >>> target = eg.gallery.logistic_regression(rows=200, features=2)
+        >>> run = eg.sample(target, eg.sgld(), steps=10, step_size=1e-3, batch_size=20, estimator=eg.Svrg(5))
+
+    Dubey et al. (2016), https://arxiv.org/abs/1611.02226 (variance reduction for Langevin dynamics).
     """
 
     refresh: int = eqx.field(static=True, default=1000)
+    whitening: ClassVar[None] = None
 
     def __check_init__(self):
-        is_count = isinstance(self.refresh, int | np.integer) and not isinstance(self.refresh, bool)
-        if not is_count or self.refresh < 1:
-            raise InputError(f"eg.Svrg: refresh is {self.refresh!r}: expected a whole number of steps, at least 1")
+        whole("eg.Svrg: refresh", self.refresh, 1, of="steps")
 
-    def prepare(self, target: Any, position: PyTree) -> Referenced:
+    def settled(self, target: Target, position: PyTree) -> "Svrg":
+        return self
+
+    def prepare(self, target: Target, position: PyTree) -> Referenced:
         """The target as this estimator sees it from `position` on."""
         return referenced(target, position)
+
+
+class References:
+    """What an estimator needs during a run: nothing (`estimator=None`), one reference for all chains, or one for each.
+
+    A reference is a centre, and the gradient and potential of all data there.
+    """
+
+    def __init__(self, estimator: ControlVariates | Svrg | None, target: Target):
+        self.estimator, self.target = estimator, target
+        self.refresh: int | None = None if estimator is None else estimator.refresh
+        self.shared: PyTree = None
+        self.whitening: Any = None
+        """Laplace's at the mode, where there is one."""
+
+    @property
+    def is_each(self) -> bool:
+        return self.refresh is not None
+
+    def is_due(self, step: int) -> bool:
+        return self.refresh is not None and step > 0 and step % self.refresh == 0
+
+    def at(self, position: PyTree) -> PyTree:
+        """A pass over all data, after a search for the mode where the estimator wants that."""
+        assert self.estimator is not None
+        found = self.estimator.prepare(self.target, position)
+        return found.centre, found.gradient, found.centre_potential
+
+    def renewed(self, position: PyTree, old: PyTree) -> PyTree:
+        """As `at`; the old one where there is none: behind a wall, as the chain's next step will find."""
+        try:
+            return self.at(position)
+        except NoReferenceError:
+            return old
+
+    def begin(self, positions: list[PyTree]) -> list[PyTree]:
+        """The reference of each chain; None where they share one."""
+        if self.is_each:
+            return [self.at(position) for position in positions]
+        if self.estimator is not None:
+            self.estimator = self.estimator.settled(self.target, positions[0])
+            self.shared, self.whitening = self.at(positions[0]), self.estimator.whitening
+        return [None] * len(positions)
+
+    def blank(self, positions: list[PyTree]) -> list[PyTree]:
+        """As `begin`, without values: a checkpoint has them."""
+        zeros = jax.tree.map(jnp.zeros_like, positions[0])
+        empty = None if self.estimator is None else (zeros, zeros, jnp.zeros((), tree.common_dtype(zeros)))
+        self.shared = None if self.is_each else empty
+        return [empty if self.is_each else None] * len(positions)
+
+    def kernel(self, kernel: KernelOnTarget, own: list[PyTree]) -> KernelOnTarget:
+        """The kernel on the target as the estimator sees it."""
+        if self.estimator is None:
+            return kernel
+        assert isinstance(self.target, Posterior)
+        return eqx.tree_at(lambda k: k.target, kernel, Referenced(self.target, *(own[0] or self.shared)))

@@ -17,10 +17,13 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.fields import Constant
+from ergodica.host.validate import whole
 from ergodica.operators import DiagonalOperator, Operator
 from ergodica.phase import BatchPair
+from ergodica.targets import DataTarget, Target
 from ergodica.tree import Layout
 
+LOOKED_AT_ROWS = 10_000
 MICRO_BATCH_NUMBERS = 2**22  # numbers of per-example gradients held at a time
 
 
@@ -36,12 +39,24 @@ class GradientNoise(eqx.Module):
         """V on the position, from the steps before this one."""
 
     @abstractmethod
-    def update(self, state: Any, target: Any, position: PyTree, batch: PyTree | None) -> Any:
+    def update(self, state: Any, target: DataTarget, position: PyTree, batch: PyTree | None) -> Any:
         """The state after having seen this batch."""
 
 
 class Known(GradientNoise):
-    """A given constant V: scalar, vector shaped like the position, or matrix."""
+    """A gradient noise V that is known and constant.
+
+    Use it as `gradient_noise=` of a run, to have the noise of minibatches subtracted from what is injected, where V was
+    measured before (`eg.gradient_noise`). A plain number or array given as `gradient_noise=` becomes one.
+
+    Args:
+        covariance: a scalar, a vector shaped like the position, or a matrix.
+
+    Example:
+        >>> import ergodica as eg
+        >>> eg.Known(0.5).covariance.entries.shape
+        ()
+    """
 
     covariance: Constant
 
@@ -73,21 +88,27 @@ class RunningVariance(NamedTuple):
 
 
 class PerExample(GradientNoise):
-    """The diagonal of V from the per-example gradients of each batch, smoothed over steps.
+    """The gradient noise V estimated during a run: its diagonal, from the per-example gradients of each batch.
 
-    A step uses what the batches before it have shown, so that the noise it injects does not depend on its own batch.
+    Use it as `gradient_noise=` of a run, where V is not known or changes along the chain. It is smoothed over steps; a
+    step uses what the batches before it have shown, so that the noise it injects does not depend on its own batch.
 
     Args:
         memory: how many batches the mean remembers.
         replacement: whether rows are drawn with replacement (then V has no finite-population factor).
+
+    Example:
+        >>> import ergodica as eg
+        >>> target = eg.gallery.logistic_regression(rows=200, features=2)
+        >>> noise = eg.PerExample(memory=50)
+        >>> run = eg.sample(target, eg.sgld(), steps=10, step_size=1e-3, batch_size=20, gradient_noise=noise)
     """
 
     memory: int = eqx.field(static=True, default=100)
     replacement: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        if self.memory < 1:
-            raise InputError(f"eg.PerExample: memory must be at least 1 batch, got {self.memory}")
+        whole("eg.PerExample: memory", self.memory, 1, of="batches")
 
     def init(self, position):
         return RunningVariance(jax.tree.map(jnp.zeros_like, position), jnp.zeros((), jnp.int32))
@@ -110,7 +131,7 @@ def as_gradient_noise(given: Any) -> GradientNoise | None:
     return given if given is None or isinstance(given, GradientNoise) else Known(given)
 
 
-def batch_variance(target: Any, position: PyTree, batch: PyTree, replacement: bool = False) -> PyTree:
+def batch_variance(target: DataTarget, position: PyTree, batch: PyTree, replacement: bool = False) -> PyTree:
     """The diagonal of V for gradients of one batch like this one, estimated from it."""
     if isinstance(batch, BatchPair):
         # the drift takes the mean of two independent gradients, each of half the rows: a quarter of either's, twice
@@ -132,11 +153,11 @@ def _population_factor(total: int, n: int, replacement: bool) -> float:
     return total**2 / n * (1.0 if replacement else 1 - n / total)
 
 
-def example_variance(target: Any, position: PyTree, rows: PyTree) -> PyTree:
+def example_variance(target: DataTarget, position: PyTree, rows: PyTree) -> PyTree:
     """s^2 of the per-example gradients, divisor n - 1, merged over micro-batches (Chan, Golub and LeVeque, 1979)."""
     n = _rows(rows)
     micro = max(1, min(n, MICRO_BATCH_NUMBERS // max(tree.size(position), 1)))
-    whole = n // micro
+    full = n // micro
 
     def moments(part):
         gradients = target.example_gradients(position, part)
@@ -158,24 +179,38 @@ def example_variance(target: Any, position: PyTree, rows: PyTree) -> PyTree:
         return (total, mean, spread), None
 
     zeros = jax.tree.map(jnp.zeros_like, position)
-    blocks = jax.tree.map(lambda x: x[: whole * micro].reshape(whole, micro, *x.shape[1:]), rows)
+    blocks = jax.tree.map(lambda x: x[: full * micro].reshape(full, micro, *x.shape[1:]), rows)
     carry, _ = jax.lax.scan(merge, (jnp.zeros((), tree.common_dtype(position)), zeros, zeros), blocks)
-    if whole * micro < n:
-        carry, _ = merge(carry, jax.tree.map(lambda x: x[whole * micro :], rows))
+    if full * micro < n:
+        carry, _ = merge(carry, jax.tree.map(lambda x: x[full * micro :], rows))
     return tree.scale(1 / (n - 1), carry[2])
 
 
 def gradient_noise(
-    target: Any, position: PyTree, batch_size: int, *, replacement: bool = False, dense: bool = False, seed: int = 0
+    target: Target, position: PyTree, batch_size: int, *, replacement: bool = False, dense: bool = False, seed: int = 0
 ) -> PyTree:
-    """V at `position` for batches of `batch_size`: diagonal, like the position, or a dense matrix.
+    """V, the covariance of the stochastic gradient at `position`, for batches of `batch_size`.
 
-    Estimated from up to 10,000 random rows of the data; for `eg.sgfs` and for `gradient_noise=` of a run.
+    Use it for `eg.sgfs` and for `gradient_noise=` of a run. It is estimated from up to 10,000 random rows of the data.
+
+    Args:
+        target: an eg.Posterior.
+        position: where the gradient is taken: near the mode.
+        batch_size: rows of a batch.
+        replacement: whether batches are drawn with replacement (then V has no finite-population factor).
+        dense: a (d, d) matrix in the order of `ravel_pytree`; else the diagonal, like the position.
+        seed: of the choice of rows.
+
+    Example:
+        >>> import ergodica as eg
+        >>> target = eg.gallery.logistic_regression(rows=200, features=2)
+        >>> eg.gradient_noise(target, target.init, batch_size=20).shape
+        (2,)
     """
-    if getattr(target, "size", None) is None:
+    if not isinstance(target, DataTarget):
         raise InputError("eg.gradient_noise needs a target with data (eg.Posterior); this one has none")
     target.check_batch_size(batch_size)
-    index = np.random.default_rng(seed).permutation(target.size)[:10_000]
+    index = np.random.default_rng(seed).permutation(target.size)[:LOOKED_AT_ROWS]
     rows = jax.tree.map(jnp.asarray, target.rows(np.sort(index)))
     position = jax.tree.map(jnp.asarray, position)
     factor = _population_factor(target.size, batch_size, replacement)

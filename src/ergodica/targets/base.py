@@ -2,10 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, PyTree
+
+from ergodica.data.source import Source
 
 if TYPE_CHECKING:  # as Equinox advises: type checkers do not follow its own AbstractClassVar
     from typing import ClassVar as AbstractClassVar
@@ -37,6 +39,13 @@ class Target(eqx.Module):
     """None, a Box, or a pytree prefix of the position made of them."""
     truth: eqx.AbstractVar[Truth | None]
     """What is known of the law, or None."""
+    data: eqx.AbstractVar[PyTree]
+    """The rows, or the source that reads them; None for a target that is not a sum over rows, or holds none."""
+
+    @property
+    def source(self) -> Source | None:
+        """What reads the rows from disk; None where they are in memory, or none are held."""
+        return self.data if isinstance(self.data, Source) else None
 
     @property
     @abstractmethod
@@ -58,3 +67,30 @@ class Target(eqx.Module):
     @abstractmethod
     def without_data(self) -> "Target":
         """The same target without its rows, for a compiled step that is given batches."""
+
+
+class DataTarget(Target):
+    """A target whose potential is a sum over data rows, so that it can be estimated from some of them."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @abstractmethod
+    def rows(self, index: Any) -> PyTree:
+        """The batch of the rows at `index`: a slice, or a 1-D array of integers."""
+
+    @abstractmethod
+    def example_gradients(self, position: PyTree, batch: PyTree = None) -> PyTree:
+        """What each row of `batch` adds to the gradient: like the position, with a leading axis of n."""
+
+    @abstractmethod
+    def check_batch_size(self, n: int) -> None:
+        """Raise InputError unless 1 <= n <= N."""
+
+    @abstractmethod
+    def without_data(self) -> "DataTarget": ...
+
+    @abstractmethod
+    def loaded(self) -> "DataTarget":
+        """The same target with the rows of its source in memory."""

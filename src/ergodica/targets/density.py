@@ -4,23 +4,31 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
-from ergodica.targets.position import check_position
-from ergodica.targets.values import check_evaluation, evaluate_once, position_dtype, real_scalar
+from ergodica.targets.position import check_evaluation, check_position, real_scalar, run_once
 
 
 class Density(Target):
-    """The law exp(-U(position)), up to a constant.
+    """The law exp(-U(position)), known up to a constant.
 
-    `potential(position)` returns the scalar U, minus the log density.
+    Use it for a law without data, or with so few that every step can look at all of them; `eg.Posterior` takes
+    minibatches.
 
-    >>> target = Density(lambda x: jnp.sum(x**2) / 2, init=jnp.ones(3))
-    >>> float(target.potential(jnp.ones(3)))
-    1.5
+    Args:
+        potential: a function of the position that returns the scalar U, minus the log density.
+        init: an example of the position, any pytree of floating arrays; a run that is given no start begins here.
+        domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
+        truth: what is known of the law, for tests of samplers.
+
+    Example:
+        >>> import ergodica as eg
+        >>> import jax.numpy as jnp
+        >>> target = eg.Density(lambda x: jnp.sum(x**2) / 2, init=jnp.ones(3))
+        >>> float(target.potential(jnp.ones(3)))
+        1.5
     """
 
     has_potential: ClassVar[bool] = True
@@ -29,6 +37,7 @@ class Density(Target):
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    data: None = None
 
     def __init__(
         self,
@@ -43,10 +52,7 @@ class Density(Target):
             )
         if init is not None:
             check_position(init, None, domain)
-        self.function = potential
-        self.init = init
-        self.domain = domain
-        self.truth = truth
+        self.function, self.init, self.domain, self.truth = potential, init, domain, truth
 
     @property
     def size(self) -> None:
@@ -58,15 +64,14 @@ class Density(Target):
                 "a batch was given to a Density, which has no data: leave batch_size out, or use "
                 "eg.Posterior(log_prior, log_likelihood, data)"
             )
-        value = self.function(jax.tree.map(jnp.asarray, position))
-        return real_scalar(value, "potential", position_dtype(position))
+        return real_scalar(self.function, "potential", position)
 
     def evaluate(self, position: PyTree, batch: PyTree = None) -> tuple[Array, PyTree]:
         return jax.value_and_grad(self.potential)(position, batch)
 
     def check(self, position: PyTree) -> None:
         check_position(position, self.init, self.domain)
-        check_evaluation(*evaluate_once(self, position, None))
+        check_evaluation(*run_once(Density.evaluate, self, position))
 
     def without_data(self) -> "Density":
         return self

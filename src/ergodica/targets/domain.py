@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets.leaves import entry, first_index, is_array, named_leaves
-from ergodica.tree import is_traced
+from ergodica.tree import entry, first_index, is_array, is_traced, named_leaves
 
 
 def _bound(value: Any) -> float | Array | np.ndarray:
@@ -26,12 +25,18 @@ def _bound(value: Any) -> float | Array | np.ndarray:
 
 
 class Box(eqx.Module):
-    """The closed box low <= x <= high, for every number of a leaf.
+    """The closed box low <= x <= high, for every number of a leaf: a chain is reflected at its walls.
 
-    A bound is a number or an array that broadcasts to the leaf; -inf and inf leave a side open.
+    Use it as the `domain` of a target whose density ends at a wall. Where the density vanishes towards the wall, a
+    change of variables (a logarithm for a positive scale) usually mixes better.
 
-    >>> Box(0, 1)
-    Box(low=0.0, high=1.0)
+    Args:
+        low, high: numbers, or arrays that broadcast to the leaf; -inf and inf leave a side open.
+
+    Example:
+        >>> import ergodica as eg
+        >>> eg.Box(0, 1)
+        Box(low=0.0, high=1.0)
     """
 
     low: float | Array | np.ndarray = eqx.field(converter=_bound)
@@ -58,6 +63,7 @@ class Box(eqx.Module):
 
 
 positive = Box(0.0, math.inf)
+"""The domain x >= 0."""
 
 
 def _is_place(node: Any) -> bool:

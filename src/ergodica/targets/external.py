@@ -10,12 +10,11 @@ from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
-from ergodica.targets.leaves import first_non_finite, named_leaves
 from ergodica.targets.position import check_position
-from ergodica.tree import is_traced
+from ergodica.tree import first_non_finite, is_traced, named_leaves
 
 
-class Held:
+class OpaqueLeaf:
     """An object that JAX shall not look into: it takes an iterator in a pytree for a mistake."""
 
     def __init__(self, value: Any):
@@ -25,17 +24,32 @@ class Held:
 class External(Target):
     """A law known by a stochastic gradient that JAX cannot trace, such as an expectation from a Gibbs sampler.
 
-    `gradient(position, batch, seed)` takes the position as NumPy arrays, one item of `batches`, and an integer for
-    its own randomness; it returns an unbiased estimate of the gradient of U, like the position.
+    Use it where the gradient comes from another library. Recipes that read the potential (gsgrhmc, hmc with its
+    Metropolis test) refuse it. A run calls the function between two compiled halves of a step.
+
+    Args:
+        gradient: gradient(position, batch, seed) takes the position as NumPy arrays, one item of `batches`, and an
+            integer for its own randomness; it returns an unbiased estimate of the gradient of U, like the position.
+        batches: an iterable of batches, each handed to `gradient` as it is.
+        init: an example of the position; a run that is given no start begins here.
+        domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
+
+    Example:
+        >>> import ergodica as eg
+        >>> import numpy as np
+        >>> target = eg.External(lambda x, batch, seed: batch * x, batches=[1.0, 3.0], init=np.ones(2))
+        >>> target.gradient_at(np.ones(2), batch=3.0, seed=0)
+        array([3., 3.])
     """
 
     has_potential: ClassVar[bool] = False
 
     gradient: Callable[[PyTree, Any, int], PyTree]
-    _batches: Held | None
+    _batches: OpaqueLeaf | None
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    data: None = None
 
     def __init__(
         self,
@@ -54,11 +68,8 @@ class External(Target):
             raise InputError("batches is empty: expected at least one batch")
         if init is not None:
             check_position(init, None, domain)
-        self.gradient = gradient
-        self._batches = Held(batches)
-        self.init = init
-        self.domain = domain
-        self.truth = None
+        self.gradient, self._batches = gradient, OpaqueLeaf(batches)
+        self.init, self.domain, self.truth = init, domain, None
 
     @property
     def size(self) -> None:
@@ -72,11 +83,11 @@ class External(Target):
     def gradient_at(self, position: PyTree, batch: Any, seed: int, is_finite: bool = True) -> PyTree:
         """The gradient from one batch: NumPy arrays of the position's shapes and dtypes.
 
-        All finite, unless the caller says `is_finite=False` and looks himself: far away a gradient may overflow.
+        All finite, unless the caller says `is_finite=False` and checks it: far away a gradient may overflow.
         """
         if is_traced(position):
             raise InputError(
-                "the gradient of an External target was asked for inside jit, vmap or grad: it is computed outside "
+                "the gradient of an External target was requested inside jit, vmap or grad: it is computed outside "
                 "JAX, so call gradient_at between compiled steps"
             )
         gradient = self.gradient(jax.tree.map(np.asarray, position), batch, seed)

@@ -15,8 +15,7 @@ from jaxtyping import Array
 
 from ergodica.phase import Evaluation
 from ergodica.recipe import Recipe
-from ergodica.targets.leaves import entry, named_leaves
-from ergodica.tree import Layout
+from ergodica.tree import Layout, entry, named_leaves
 
 
 class Sde(eqx.Module):

@@ -10,8 +10,8 @@ import pytest
 
 from ergodica.data import Source, batches, npy, parquet
 from ergodica.errors import InputError
-from ergodica.targets import whole
-from ergodica.targets.posterior import Posterior
+from ergodica.targets import posterior as posteriors
+from ergodica.targets.posterior import Posterior, blocks, evaluate_all
 
 RNG = np.random.default_rng(2)
 X, Y = RNG.normal(size=(300, 4)), RNG.integers(0, 5, 300)
@@ -91,11 +91,11 @@ def test_rows_are_those_of_the_file(kind, source_of):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_posterior_over_a_source_is_the_one_in_memory(kind, source_of, monkeypatch):
-    monkeypatch.setattr(whole, "BLOCK_BYTES", 70 * 40)  # 300 rows are five blocks of 60
+    monkeypatch.setattr(posteriors, "BLOCK_BYTES", 70 * 40)  # 300 rows are five blocks of 60
     target, plain = posterior(source_of(kind)), posterior({"x": X, "y": Y})
     q = jnp.array([0.1, -0.4, 0.3, 1.0])
     value, gradient = target.evaluate(q)
-    expected = whole.evaluate_all(plain, q)
+    expected = evaluate_all(plain, q)
     np.testing.assert_allclose(value, expected[0], rtol=1e-12)
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12)
     np.testing.assert_allclose(value, np.sum((X @ np.asarray(q) - Y) ** 2) / 2 + np.sum(np.asarray(q) ** 2), rtol=1e-12)
@@ -117,7 +117,7 @@ def test_blocks_of_all_sizes_cover_every_row_once(monkeypatch):
     target = posterior({"x": X, "y": Y})
     for longest in (1, 7, 64, 299, 300, 1000):
         counts, priors = np.zeros(300), 0
-        for rows, weights, prior_weight in whole.blocks(target, longest):
+        for rows, weights, prior_weight in blocks(target, longest):
             priors += prior_weight
             first = int(np.flatnonzero((rows["x"][0] == X).all(axis=1))[0])
             counts[first : first + len(weights)] += weights

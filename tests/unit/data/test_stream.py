@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ergodica.data import Stream, batches, npy, open_stream
-from ergodica.data import order as orders
+from ergodica.data import source as sources
+from ergodica.data import stream as streams
+from ergodica.data.source import Source
 from ergodica.errors import InputError
 from ergodica.phase import BatchPair
-from ergodica.targets import source as sources
-from ergodica.targets.source import Source
 
 N = 103
 
@@ -36,7 +36,7 @@ class Numbers(Source):
 
 @pytest.fixture(autouse=True)
 def small_buffer(monkeypatch):
-    monkeypatch.setattr(orders, "BUFFER_BYTES", 30 * 16)  # three blocks at a time
+    monkeypatch.setattr(streams, "SHUFFLED_BYTES", 30 * 16)  # three blocks at a time
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +180,7 @@ def test_a_foreign_cursor(cursor, match):
 
 def test_batch_sizes():
     for n in (0, N + 1):
-        with pytest.raises(InputError, match=f"batch_size is {n}: expected 1 to {N}"):
+        with pytest.raises(InputError, match=f"batch_size is {n}: expected a whole number of data rows, from 1 to {N}"):
             Stream(Numbers(), n)
 
 
@@ -240,7 +240,7 @@ class TestBatches:
             stream.seek(back)
             np.testing.assert_array_equal(stream.next(1)[0], whole[2])
         else:
-            with pytest.raises(InputError, match="batch 2 was asked for, but the iterator is at 8"):
+            with pytest.raises(InputError, match="batch 2 was requested, but the iterator is at 8"):
                 stream.seek(back)
         with pytest.raises(InputError, match="not of a stream of batches"):
             stream.seek({"epoch": 1})

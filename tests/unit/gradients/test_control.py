@@ -149,7 +149,6 @@ def test_the_rest_is_that_of_the_target():
     assert REFERENCED.loaded().data["x"] is DATA["x"]
     assert REFERENCED.without_data().data is None
     np.testing.assert_array_equal(REFERENCED.rows(slice(0, 2))["x"], DATA["x"][:2])
-    np.testing.assert_array_equal(REFERENCED.prior_gradient(POSITION)["w"], TARGET.prior_gradient(POSITION)["w"])
     REFERENCED.check(POSITION)
     with pytest.raises(InputError, match="batch_size is 99"):
         REFERENCED.check_batch_size(99)

@@ -199,7 +199,9 @@ class TestRows:
 
     @pytest.mark.parametrize("n", [0, -1, N + 1, 2.0, True, None])
     def test_batch_sizes_that_do_not(self, n):
-        with pytest.raises(InputError, match=f"batch_size is {n}: expected a whole number from 1 to {N}"):
+        with pytest.raises(
+            InputError, match=rf"batch_size is {n}: expected a whole number of data rows \(leave.*\), from 1 to {N}"
+        ):
             target.check_batch_size(n)
 
     def test_a_ragged_or_empty_batch(self):

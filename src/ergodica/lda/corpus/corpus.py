@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.data.ahead import ReadAhead
+from ergodica.data.buffers import ReadAhead
 from ergodica.errors import InputError
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.corpus.groups import SHORTEST, Group, Grouping, Start, nothing_to_read, position_of, taken

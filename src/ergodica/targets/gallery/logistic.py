@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.errors import InputError
-from ergodica.targets.gallery.numbers import count, floating
-from ergodica.targets.leaves import is_array
+from ergodica.host.validate import whole
+from ergodica.targets.gallery.densities import floating
 from ergodica.targets.posterior import Posterior
+from ergodica.tree import is_array
 
 
 class StandardNormalPrior(eqx.Module):
@@ -34,13 +35,26 @@ def logistic_regression(
 ) -> Posterior:
     """The posterior of the weights w of p(y = 1 | x) = 1 / (1 + exp(-x·w)), with a N(0, 1) prior on each.
 
-    Without `x` (N, d) and `y` (N,) of zeros and ones, `rows` x `features` data are drawn from the model with NumPy.
-    Given arrays are kept, or converted if `dtype` is another than theirs. The data are {"x": x, "y": y}.
+    The usual test of minibatches: as many rows as one likes, and no known moments.
+
+    Args:
+        rows, features, seed: of the data drawn from the model with NumPy, where no data are given.
+        dtype: of the data and the position; None: that of `x`, or JAX's default.
+        x, y: (N, d) features and (N,) labels of zeros and ones. They are kept, or converted if `dtype` is another.
+
+    Returns:
+        An `eg.Posterior` whose data are {"x": x, "y": y} and whose position is the vector w.
+
+    Example:
+        >>> import ergodica as eg
+        >>> target = eg.gallery.logistic_regression(rows=100, features=3)
+        >>> target.size, target.init.shape
+        (100, (3,))
     """
     if (x is None) != (y is None):
         raise InputError(f"{'y' if y is None else 'x'} is missing: give both x and y, or neither to have them drawn")
     if x is None or y is None:
-        x, y = _drawn(count(rows, "rows", 1), count(features, "features", 1), seed)
+        x, y = _drawn(whole("rows", rows, 1), whole("features", features, 1), seed)
         data_dtype = floating(dtype)
     else:
         x, y = _checked(x, y)

@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ergodica.data import arrays
 from ergodica.errors import InputError
-from ergodica.targets import Posterior, rows
+from ergodica.targets import Posterior
 
 
 def posterior(data):
@@ -57,7 +58,7 @@ def test_non_finite_rows_are_named_and_counted(convert, dtype):
 
 
 def test_counts_across_blocks(monkeypatch):
-    monkeypatch.setattr(rows, "BLOCK", 7)
+    monkeypatch.setattr(arrays, "BLOCK_NUMBERS", 7)
     x = np.ones((50, 2))
     x[[13, 14, 49], 1] = np.nan
     with pytest.raises(InputError, match="in 3 of 50 rows, first in row 13"):
@@ -70,7 +71,7 @@ def test_a_memory_mapped_file_becomes_a_source_and_is_not_read_at_construction(t
     path = tmp_path / "x.npy"
     np.save(path, np.arange(40.0).reshape(20, 2))
     mapped = np.load(path, mmap_mode="r")
-    monkeypatch.setattr(rows, "_check_finite", None)
+    monkeypatch.setattr(arrays, "_check_finite", None)
     target = posterior(mapped)
     monkeypatch.undo()
     assert target.source is target.data

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from ergodica.verify.certificate.handwritten import SdeCertificate, certify_sde
+from ergodica.verify.certificate.sde_certificate import SdeCertificate, certify_sde
 
 DIMENSIONS = (2, 3, 4, 5)
 LISTED = (

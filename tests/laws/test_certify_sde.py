@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodica.verify.certificate.handwritten import certify_sde
+from ergodica.verify.certificate.sde_certificate import certify_sde
 from ergodica_paper.wrong import RIGHT, WRONG
 from tests.laws.defects import draw, power
 from tests.selection import long_unless

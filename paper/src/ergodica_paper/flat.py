@@ -9,8 +9,7 @@ import numpy as np
 from ergodica.compiling import quick_filter_jit
 from ergodica.recipe import Recipe
 from ergodica.tree import Layout
-from ergodica.verify.precision import widened
-from ergodica.verify.sde import RecipeSde, from_recipe
+from ergodica.verify.sde import RecipeSde, from_recipe, widened
 
 # What certificates of flat SDEs are judged and drawn by, in every item that shows them.
 RESIDUAL = "Fokker-Planck residual"  # the name of the check

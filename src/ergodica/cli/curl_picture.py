@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodica.verify.completeness.rebuild import BULK
-from ergodica.verify.completeness.rebuilt import RebuiltCurl
-from ergodica.verify.functions import HandWritten
+from ergodica.verify.completeness.rebuilt_curl import RebuiltCurl
+from ergodica.verify.hand_written import HandWritten
 
 PIXELS = 161  # a side of a panel
 LEVELS = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -10,8 +10,8 @@ from ergodica.cli.curl_picture import draw
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
 from ergodica.host.extras import require
-from ergodica.verify.completeness.rebuild import NoCurlError, checked_box, rebuild_curl
-from ergodica.verify.functions import HandWritten, hand_written
+from ergodica.verify.completeness.rebuild import NoCurlError, as_process, checked_box, rebuild_curl
+from ergodica.verify.hand_written import HandWritten
 
 RESOLUTION = {2: 256, 3: 64}
 PICTURES = (".png", ".pdf", ".svg")
@@ -40,9 +40,8 @@ def rebuild_curl_command(
     if plot is not None:
         require("matplotlib", extra="plot", by="--plot")  # before the work, not after it
     process, sides = loaded(sde, box)
-    functions = (process.drift, process.diffusion, process.hamiltonian)
     try:
-        q = rebuild_curl(*functions, sides, resolution or RESOLUTION[process.dim], method=method, seed=seed)
+        q = rebuild_curl(*process.functions, sides, resolution or RESOLUTION[process.dim], method=method, seed=seed)
     except NoCurlError as error:
         click.echo(json.dumps(error.report.to_dict()) if as_json else str(error.report))
         raise click.exceptions.Exit(1) from None
@@ -62,7 +61,7 @@ def loaded(spec: str, box: str | None) -> tuple[HandWritten, Any]:
         raise InputError(f"{spec} has no {' and no '.join(missing)}: expected an object with {', '.join(names)}")
     sides = getattr(sde, "box", None) if box is None else parsed(box)
     sides = None if sides is None else checked_box(sides)
-    return hand_written(sde.drift, sde.diffusion, sde.hamiltonian, None if sides is None else len(sides)), sides
+    return as_process(sde.drift, sde.diffusion, sde.hamiltonian, None if sides is None else len(sides)), sides
 
 
 def parsed(box: str) -> list[tuple[float, float]]:

@@ -1,21 +1,27 @@
 """A sampler as a stochastic differential equation on flat vectors: what every certificate looks at.
 
 dz = f(z) dt + sqrt(2 T D(z)) dW,  claimed to leave exp(-H/T) invariant
+
+Everything is computed in float64 (`widened`): in float32 a residual says nothing below 1e-3.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from ergodica.phase import Evaluation
+from ergodica.energy import Gaussian
+from ergodica.fields import Constant
+from ergodica.phase import Evaluation, Phase
 from ergodica.recipe import Recipe
+from ergodica.targets import Target
 from ergodica.tree import Layout, entry, named_leaves
+
+MOST_NAMES = 1000  # coordinates that are called by their names
 
 
 class Sde(eqx.Module):
@@ -77,28 +83,11 @@ class Sde(eqx.Module):
         return self.names[i] if self.names else f"z[{i}]"
 
 
-class HandWrittenSde(Sde):
-    """The SDE of functions of one vector; D(z) is a matrix."""
-
-    drift_fn: Callable[[Array], Array]
-    diffusion_fn: Callable[[Array], Array]
-    hamiltonian_fn: Callable[[Array], Array]
-
-    def drift(self, z, key=None):
-        return self.drift_fn(z)
-
-    def diffuse(self, z, v):
-        return self.diffusion_fn(z) @ v
-
-    def hamiltonian(self, z):
-        return self.hamiltonian_fn(z)
-
-
 class RecipeSde(Sde):
     """The SDE of a recipe on a target, on its phases made flat."""
 
     recipe: Recipe
-    target: Any
+    target: Target
     layout: Layout = eqx.field(static=True)
 
     def drift(self, z, key=None):
@@ -120,24 +109,18 @@ class RecipeSde(Sde):
         return self.recipe.hamiltonian(self.target, self.layout.unravel(z), temperature=self.temperature)
 
 
-def from_functions(
-    drift: Callable, diffusion: Callable, hamiltonian: Callable, dim: int, temperature: float = 1.0
-) -> Sde:
-    return HandWrittenSde(temperature, (dim,), (), drift, diffusion, hamiltonian)
-
-
-def from_recipe(recipe: Recipe, target: Any, phase: Any, temperature: float = 1.0) -> RecipeSde:
-    """`phase`: an example of the phases."""
+def from_recipe(recipe: Recipe, target: Target, phase: Phase, temperature: float = 1.0) -> RecipeSde:
+    """The SDE of a recipe; `phase` is an example of the phases."""
     slots = tuple(Layout.of(slot).size for slot in phase)
     return RecipeSde(temperature, slots, coordinate_names(phase), recipe, target, Layout.of(phase))
 
 
-def _filled(phase: Any, slots: dict[str, Any]) -> Any:
+def _filled(phase: Phase, slots: dict[str, PyTree]) -> Phase:
     """These slots as a phase, zero elsewhere."""
     return jax.tree.map(jnp.zeros_like, phase)._replace(**slots)
 
 
-def coordinate_names(phase: Any, root: str = "", limit: float = 1000) -> tuple[str, ...]:
+def coordinate_names(phase: PyTree, root: str = "", limit: float = MOST_NAMES) -> tuple[str, ...]:
     """position[0], momentum['w'][1, 2], ...: the coordinates of the flat phase by the names that users gave."""
     names: list[str] = []
     for name, leaf in named_leaves(phase, root):
@@ -145,3 +128,22 @@ def coordinate_names(phase: Any, root: str = "", limit: float = 1000) -> tuple[s
             return ()
         names += [entry(name.removeprefix("."), index) for index in np.ndindex(leaf.shape)]
     return tuple(names)
+
+
+def widened(x: PyTree) -> PyTree:
+    """The same with all floating numbers in float64; roots and inverses of matrices are derived again. Needs x64."""
+
+    def widen(leaf: Any) -> Any:
+        if isinstance(leaf, Constant):
+            return Constant(widened(leaf.entries))
+        if isinstance(leaf, Gaussian):
+            return Gaussian(None if leaf.mass is None else widened(leaf.mass.entries))
+        is_array = isinstance(leaf, np.ndarray | np.generic | jax.Array)
+        return jnp.asarray(leaf, jnp.float64) if is_array and jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(widen, x, is_leaf=lambda leaf: isinstance(leaf, Constant | Gaussian))
+
+
+def at(point: np.ndarray) -> str:
+    """A point in words."""
+    return "z = (" + ", ".join(f"{float(x):.4g}" for x in point) + ")"

@@ -13,42 +13,49 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import stdtr, stdtrit
 
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.sde import Sde
+from ergodica.report import Check
+from ergodica.verify.sde import Sde, at
+from ergodica.verify.tails import FALSE_ALARM, any_of, each_of, t_threshold, t_two_sided
 
 EXACT_LIMIT = 300  # numbers up to which the divergence is a sum of `dim` derivatives
-PROBES = 100
-PATTERNS = 8  # of signs of a drift error, to say how small a one would have been seen
-FALSE_ALARM = 1e-4
+PROBE_COUNT = 100
+MOST_SHOWN = 10  # numbers of a point in words
+SIGN_PATTERNS = 8  # of a drift error, to say how small a one would have been seen
 # Rounding, in units of the dtype's epsilon times the sum of what cancels; roots and inverses inside f amplify it.
-ROUNDING = {64: 1e4, 32: 1e3}
+ROUNDING_FACTORS = {64: 1e4, 32: 1e3}
 
 
 class Residual(NamedTuple):
-    """The residual at points (n,), the sum of the sizes of what cancels in it, and what a drift error would leave.
-
-    `per_drift`: what an error of the drift leaves, f_i (1 +- delta) with random signs over the coordinates, per delta
-    and in the mean square: sqrt(sum_i (f_i H_i / T - d_i f_i)^2).
-    """
+    """The residual at points (n,), and the sum of the sizes of what cancels in it."""
 
     value: np.ndarray
     scale: np.ndarray
-    per_drift: np.ndarray
 
     @property
     def relative(self) -> np.ndarray:
         return np.abs(self.value) / np.where(self.scale == 0, 1, self.scale)
 
-    def smallest_seen(self, tolerance: float) -> float:
-        """The smallest relative error of the drift, of random sign in each coordinate, that would have been seen."""
-        moves = self.per_drift != 0
-        return float(np.min(tolerance * self.scale[moves] / np.abs(self.per_drift[moves]), initial=np.inf))
+    def smallest_seen(self, tolerance: float, per_drift: np.ndarray) -> float:
+        """The smallest relative error of the drift, of random sign in each coordinate, that would have been seen.
+
+        `per_drift`: from `left_by_drift`.
+        """
+        moves = per_drift != 0
+        return float(np.min(tolerance * self.scale[moves] / np.abs(per_drift[moves]), initial=np.inf))
 
 
-class Probed(NamedTuple):
-    """Residual by random probes at points (n,): mean over probes, its standard error, and as in `Residual`."""
+def left_by_drift(flows: np.ndarray, spreads: np.ndarray) -> np.ndarray:
+    """What an error of the drift, f_i (1 +- delta), leaves in the residual: per delta, the root mean square over signs.
+
+    Random signs are uncorrelated, so this is sqrt(sum_i (f_i H_i / T - d_i f_i)^2), from f_i H_i / T and d_i f_i.
+    """
+    return np.sqrt(np.sum((flows - spreads) ** 2, axis=-1))
+
+
+class ProbedResidual(NamedTuple):
+    """The residual by random probes at points (n,): mean over probes, its standard error, and `left_by_drift`."""
 
     value: np.ndarray
     error: np.ndarray
@@ -57,14 +64,14 @@ class Probed(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Of the largest |t| among the points (Sidak)."""
-        least = np.min(t_p_value(self.value / self.error, self.probes - 1))
-        return sidak(float(least), len(self.value))
+        """Of the largest |t| among the points."""
+        least = np.min(t_two_sided(self.value / self.error, self.probes - 1))
+        return any_of(float(least), len(self.value))
 
     @property
     def bound(self) -> float:
-        """The largest |t| that is let pass, for FALSE_ALARM over all points."""
-        return t_quantile(-np.expm1(np.log1p(-FALSE_ALARM) / len(self.value)), self.probes - 1)
+        """The largest |t| that passes, for FALSE_ALARM over all points."""
+        return t_threshold(each_of(FALSE_ALARM, len(self.value)), self.probes - 1)
 
     def smallest_seen(self) -> float:
         return float(np.min(self.bound * self.error / np.abs(self.per_drift)))
@@ -92,33 +99,50 @@ def _currents(sde: Sde, points: Array) -> tuple[Array, Array, Array]:
     return jax.lax.map(at, points)
 
 
-def exact_residual(found: Currents) -> Residual:
-    """The residual at the points."""
+def exact_residual(found: Currents) -> tuple[Residual, np.ndarray]:
+    """The residual at the points, and what a drift error would leave in it."""
     spreads = np.einsum("nkii->nki", found.slopes)  # d c_i / d z_i of each part
     flows = found.parts * found.uphill[:, None]
     residual = np.sum(np.sum(flows, axis=1) - np.sum(spreads, axis=1), axis=-1)
     scale = np.sum(np.abs(flows) + np.abs(spreads), axis=(1, 2))
-    return Residual(residual, scale, np.sqrt(np.sum((flows[:, 0] - spreads[:, 0]) ** 2, axis=-1)))
+    return Residual(residual, scale), left_by_drift(flows[:, 0], spreads[:, 0])
 
 
-def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBES) -> Probed:
+def residual_check(residual: Residual, per_drift: np.ndarray, tolerance: float, points: np.ndarray) -> Check:
+    """The residual at the points (n, dim) against its rounding bound."""
+    worst = int(np.argmax(residual.relative))
+    figure = float(residual.relative[worst]) if np.all(np.isfinite(residual.value)) else np.inf
+    if figure <= tolerance:
+        seen = residual.smallest_seen(tolerance, per_drift)
+        error = f"an error of the drift of {seen:.1e} of its size"
+        if seen >= 1:  # the drift is itself rounding, of terms that cancel everywhere
+            error = f"the drift is zero up to rounding; an error of {tolerance:.1e} of the terms that cancel in it"
+        words = f"exp(-H/T) is invariant; {error} would have been seen"
+    else:
+        where = f" at {at(points[worst])}" if points.shape[1] <= MOST_SHOWN else ""
+        words = (
+            f"exp(-H/T) is not invariant: the residual is {residual.value[worst]:.3g}{where}, {figure:.2g} of what "
+            "cancels in it"
+        )
+    return Check("Fokker-Planck residual", figure <= tolerance, figure, tolerance, words)
+
+
+def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBE_COUNT) -> ProbedResidual:
     """div c by Hutchinson's probes, E[v . (dc/dz) v] with random signs v; a fresh key also for a probed correction.
 
     One slot is probed at a time: the blocks of dc/dz between slots, the largest of a Hamiltonian flow, add no noise.
     """
-    patterns = jax.random.rademacher(jax.random.fold_in(key, len(points)), (PATTERNS, sde.dim), points.dtype)
-
+    patterns = jax.random.rademacher(jax.random.fold_in(key, len(points)), (SIGN_PATTERNS, sde.dim), points.dtype)
     rows = []
     for n, z in enumerate(points):
-        values, drifts = (
-            np.asarray(x) for x in _probes(sde, patterns, z, jax.random.split(jax.random.fold_in(key, n), probes))
-        )
+        keys = jax.random.split(jax.random.fold_in(key, n), probes)
+        values, drifts = (np.asarray(x) for x in _probes(sde, patterns, z, keys))
         # where nothing is random (a diagonal Jacobian) the spread is rounding, which is no standard error
         per_drift = np.sqrt(np.mean(drifts.mean(axis=0) ** 2))
         floor = rounding(values.dtype) * per_drift
         rows.append((values.mean(), max(values.std(ddof=1) / np.sqrt(probes), floor), per_drift))
     value, error, per_drift = (np.array(column) for column in zip(*rows, strict=True))
-    return Probed(value, error, per_drift, probes)
+    return ProbedResidual(value, error, per_drift, probes)
 
 
 @eqx.filter_jit
@@ -138,22 +162,7 @@ def _probes(sde: Sde, patterns: Array, z: Array, keys: Array) -> tuple[Array, Ar
     return jax.lax.map(at, keys)
 
 
-def t_p_value(t: np.ndarray | float, freedom: float) -> np.ndarray:
-    """Two-sided p-value of Student's t."""
-    return 2 * stdtr(freedom, -np.abs(t))
-
-
-def t_quantile(p: float, freedom: float) -> float:
-    """The t whose two-sided p-value is `p`."""
-    return -float(stdtrit(freedom, p / 2))
-
-
-def sidak(least: float, tests: int) -> float:
-    """The p-value of the smallest of so many independent p-values, 1 - (1 - p)^tests."""
-    return 1.0 if least >= 1 else -float(np.expm1(tests * np.log1p(-least)))
-
-
 def rounding(dtype: np.dtype | type) -> float:
     """The relative residual that rounding may leave."""
     info = np.finfo(dtype)
-    return ROUNDING[info.bits] * float(info.eps)
+    return ROUNDING_FACTORS[info.bits] * float(info.eps)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.verify.certificate.descent import descend
 from ergodica.verify.certificate.fault import smallest_error
-from ergodica.verify.certificate.handwritten import certify_sde
+from ergodica.verify.certificate.points import descend
 from ergodica.verify.certificate.repairs import find_repairs
+from ergodica.verify.certificate.sde_certificate import certify_sde
 from ergodica.verify.certificate.terms import terms_at
+from ergodica.verify.hand_written import hand_written
 
 
 def drift(z):
@@ -137,7 +138,7 @@ def test_smallest_error_is_the_gradient_that_was_added():
         return -z + jax.grad(lambda z: 0.4 * z[0] * z[1] ** 2 + 0.3 * z[0])(z)
 
     with jax.enable_x64(True):
-        terms = terms_at((wrong, identity, energy), points, 1.0)
+        terms = terms_at(hand_written(wrong, identity, energy, 2), points)
     error = np.stack([0.4 * points[:, 1] ** 2 + 0.3, 0.8 * points[:, 0] * points[:, 1]], axis=1)
     assert np.sqrt(np.mean((smallest_error(terms) - error) ** 2)) < 0.1
     assert find_repairs(terms, 1e-12) == []

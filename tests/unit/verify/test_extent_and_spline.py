@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ergodica.verify.completeness.extent import holding, mass_outside
-from ergodica.verify.completeness.spline import Spline, coefficients, refined
+from ergodica.verify.completeness.rebuilt_curl import Spline, coefficients, refined
 
 
 @pytest.mark.parametrize("dim", [2, 3])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.verify.discrete.lyapunov import Doubling, solve_with_feedback
+from ergodica.verify.discrete.affine import Doubling, solve_with_feedback
 
 
 def test_doubling_solves_its_equation():

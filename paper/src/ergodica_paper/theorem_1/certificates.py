@@ -43,11 +43,11 @@ class Certified:
 
     @property
     def is_kept(self) -> bool:
-        return all(check.passed for check in self.report.checks if check.name != hypoellipticity.NAME)
+        return all(check.passed for check in self.report.checks if check.name != hypoellipticity.CHECK_NAME)
 
     @property
     def is_reached(self) -> bool | None:
-        return next((c.passed for c in self.report.checks if c.name == hypoellipticity.NAME), None)
+        return next((c.passed for c in self.report.checks if c.name == hypoellipticity.CHECK_NAME), None)
 
     @property
     def failed(self) -> str:

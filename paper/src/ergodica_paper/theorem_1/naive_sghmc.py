@@ -14,9 +14,8 @@ import numpy as np
 
 import ergodica as eg
 from ergodica.integrators import Kernel
-from ergodica.verify.discrete.affine import affine_step, phase_law
-from ergodica.verify.discrete.lyapunov import Doubling, radius
-from ergodica.verify.precision import widened
+from ergodica.verify.discrete.affine import Doubling, affine_step, phase_law, radius
+from ergodica.verify.sde import widened
 from ergodica_paper import style
 from ergodica_paper.flat import RESIDUAL
 from ergodica_paper.printed import WRONG

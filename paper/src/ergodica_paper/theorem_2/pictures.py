@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodica.verify.completeness.rebuild import BULK, TOLERANCE
-from ergodica.verify.functions import hand_written
+from ergodica.verify.hand_written import hand_written
 from ergodica_paper import style
 from ergodica_paper.processes import Process, of
 from ergodica_paper.result import Picture, Table

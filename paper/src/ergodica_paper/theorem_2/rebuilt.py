@@ -10,10 +10,9 @@ from scipy.integrate import quad
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.completeness.conditions import DECAY
-from ergodica.verify.completeness.rebuild import BULK, TOLERANCE, NoCurlError
-from ergodica.verify.completeness.rebuilt import RebuiltCurl
-from ergodica.verify.functions import hand_written
+from ergodica.verify.completeness.rebuild import BULK, DECAY, TOLERANCE, NoCurlError
+from ergodica.verify.completeness.rebuilt_curl import RebuiltCurl
+from ergodica.verify.hand_written import hand_written
 from ergodica_paper.processes import Process, of
 from ergodica_paper.result import Ask, Claim
 from ergodica_paper.style import LABELS

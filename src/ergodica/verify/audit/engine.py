@@ -26,7 +26,7 @@ from ergodica.verify.audit.result import Audit
 from ergodica.verify.audit.steps import Step, as_step
 from ergodica.verify.audit.summary import Findings, accused, stopped, summary, unfinished
 from ergodica.verify.audit.trials import Trial, first_trial
-from ergodica.verify.precision import widened
+from ergodica.verify.sde import widened
 
 BUDGET = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
 CALLS = 1.2e6  # calls of a NumPy step

@@ -6,64 +6,61 @@ parts says of exp(-g/T): E[dg/dr] = 0, E[r dg/dr] = T, E[r^3 dg/dr] = 3 T E[r^2]
 E[(v.r)(w.dg/dr)] = T v.w. All are means over draws, in units of their standard error.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.compiling import quick_filter_jit, quick_keys
-from ergodica.phase import Point, phase_type
+from ergodica.phase import Phase, Point, phase_type
 from ergodica.recipe import Recipe
 from ergodica.report import Check
-from ergodica.verify.stationarity import FALSE_ALARM, sidak, t_p_value, t_quantile
+from ergodica.verify.tails import FALSE_ALARM, any_of, each_of, t_threshold, t_two_sided
 
-DRAWS = 4_000
-NUMBERS = 4_000_000  # in all draws of a slot: fewer draws of a large one
-PAIRS = 4  # of directions, for dependence between coordinates
-GROUPS = 64  # of coordinates, whose means are looked at in the place of each one where there are more
+MOST_DRAWS = 4_000
+NUMBERS_DRAWN = 4_000_000  # in all draws of a slot: fewer draws of a large one
+DIRECTION_PAIRS = 4  # for dependence between coordinates
+MOST_COLUMNS = 64  # numbers whose means are looked at one by one; where there are more, sums of every 64th
 
 
 def check_auxiliaries(
-    recipe: Recipe, positions: list[Any], rng: np.random.Generator, temperature: float
+    recipe: Recipe, positions: list[PyTree], rng: np.random.Generator, temperature: float
 ) -> list[Check]:
     """For every auxiliary slot: one check of its integral, one of its draws, at each of the positions."""
     if not recipe.energy:
         return []
-    draws = int(np.clip(NUMBERS / tree.size(positions[0]), 100, DRAWS))
+    draws = int(np.clip(NUMBERS_DRAWN / tree.size(positions[0]), 100, MOST_DRAWS))
     keys = quick_keys(rng, draws)
-    means = _quick_means if draws == DRAWS else _fast_means
-    found = [means(recipe, position, keys, temperature) for position in positions]
+    moments = _quick_moments if draws == MOST_DRAWS else _fast_moments
+    found = [moments(recipe, position, keys, temperature) for position in positions]
     checks = []
     for slot in recipe.energy:
         pulls, stein = zip(*(both[slot] for both in found), strict=True)
-        checks.append(_check_integral(slot, np.concatenate([_columns(pull) for pull in pulls], axis=1)))
-        checks.append(_check_draws(slot, np.concatenate([_columns(x) for x in stein], axis=1)))
+        checks += [_check_integral(slot, _Means(pulls)), _check_draws(slot, _Means(stein))]
     return checks
 
 
-def _means(recipe: Recipe, position: Any, keys: Array, temperature: float) -> dict[str, tuple[Array, Array]]:
+def _moments(recipe: Recipe, position: PyTree, keys: Array, temperature: float) -> dict[str, tuple[Array, Array]]:
     """Per slot and draw: the gradient of the slot's energy over what came before, and (dg/dr, r dg/dr - T, ...)."""
 
     def one(key: Array) -> dict[str, tuple[Array, Array]]:
         phase = recipe.draw_auxiliaries(position, key, temperature)
-        return {slot: _moments(recipe, slot, phase, temperature) for slot in recipe.energy}
+        return {slot: _moments_at(recipe, slot, phase, temperature) for slot in recipe.energy}
 
     return jax.lax.map(one, keys, batch_size=100)
 
 
-_quick_means, _fast_means = quick_filter_jit(_means), eqx.filter_jit(_means)
+_quick_moments, _fast_moments = quick_filter_jit(_moments), eqx.filter_jit(_moments)
 
 
-def _moments(recipe: Recipe, slot: str, phase: Any, temperature: float) -> tuple[Array, Array]:
+def _moments_at(recipe: Recipe, slot: str, phase: Phase, temperature: float) -> tuple[Array, Array]:
     names = recipe.slots[: recipe.slots.index(slot) + 1]
     slots = {name: getattr(phase, name) for name in names}
 
-    def value(slots):
+    def value(slots: dict[str, PyTree]) -> Array:
         point = Point(phase_type(names)(*(slots[n] for n in names)), temperature=temperature)
         return recipe.energy[slot].value(point, slot)
 
@@ -71,66 +68,62 @@ def _moments(recipe: Recipe, slot: str, phase: Any, temperature: float) -> tuple
     r, push = ravel_pytree(slots[slot])[0], ravel_pytree(slopes[slot])[0]
     before = ravel_pytree([slopes[name] for name in names[:-1]])[0]
     third = r**3 * push - 3 * temperature * r**2
-    v, w = np.random.default_rng(1).standard_normal((2, PAIRS, r.size)).astype(r.dtype) / np.sqrt(r.size).astype(
-        r.dtype
-    )
+    directions = np.random.default_rng(1).standard_normal((2, DIRECTION_PAIRS, r.size)).astype(r.dtype)
+    v, w = directions / np.sqrt(r.size).astype(r.dtype)
     across = (v @ r) * (w @ push) - temperature * np.sum(v * w, axis=1)
-    return grouped(before), jnp.concatenate([*map(grouped, (push, r * push - temperature, third)), across])
+    return _grouped(before), jnp.concatenate([*map(_grouped, (push, r * push - temperature, third)), across])
 
 
-def grouped(x: Array) -> Array:
-    """Sums of every GROUPS-th number of a vector that is longer than that; as it is otherwise."""
-    if x.size <= GROUPS:
+def _grouped(x: Array) -> Array:
+    """Sums of every MOST_COLUMNS-th number of a vector that is longer than that; as it is otherwise."""
+    if x.size <= MOST_COLUMNS:
         return x
-    return jnp.sum(jnp.pad(x, (0, -x.size % GROUPS)).reshape(-1, GROUPS), axis=0)
+    return jnp.sum(jnp.pad(x, (0, -x.size % MOST_COLUMNS)).reshape(-1, MOST_COLUMNS), axis=0)
 
 
-def _columns(values: Array) -> np.ndarray:
-    """Mean, standard error and number of draws of each column, (3, columns)."""
-    table = np.asarray(values)
-    error = table.std(axis=0, ddof=1) / np.sqrt(len(table))
-    return np.stack([table.mean(axis=0), error, np.full_like(error, len(table))])
+class _Means:
+    """Means of columns over draws, at every position, with their standard errors; the largest |t| counts."""
+
+    def __init__(self, tables: tuple[Array, ...]):
+        rows = [np.asarray(table) for table in tables]
+        self.draws = len(rows[0])
+        self.mean = np.concatenate([table.mean(axis=0) for table in rows])
+        self.error = np.concatenate([table.std(axis=0, ddof=1) / np.sqrt(self.draws) for table in rows])
+
+    @property
+    def are_zero(self) -> bool:
+        return not np.any(self.mean) and not np.any(self.error)
+
+    def check(self, name: str, right: str, wrong: str) -> Check:
+        """Are all means 0? `wrong` holds {off}, the mean that is furthest from it."""
+        mean, error, count, freedom = self.mean, self.error, self.mean.size, self.draws - 1.0
+        # without spread the mean alone decides
+        is_off = np.abs(mean) > 1e-9 * np.max(np.abs([mean, error]), initial=0.0)
+        t = np.where(error > 0, mean / np.where(error > 0, error, 1), np.where(is_off, np.inf, 0.0))
+        worst = int(np.argmax(np.abs(t)))
+        p_value = any_of(float(t_two_sided(t[worst], freedom)), count)
+        passed = p_value >= FALSE_ALARM
+        words = right if passed else wrong.format(off=f"{mean[worst]:.3g} +- {error[worst]:.2g}")
+        bound = t_threshold(each_of(FALSE_ALARM, count), freedom)
+        return Check(name, passed, float(np.abs(t[worst])), bound, words, p_value)
 
 
-def _score(columns: np.ndarray) -> tuple[float, float, float, int]:
-    """Largest |t|, its bound, its p-value among all columns, and where; without spread the mean alone decides."""
-    mean, error, draws = columns
-    freedom = float(draws[0]) - 1
-    bound = t_quantile(-np.expm1(np.log1p(-FALSE_ALARM) / mean.size), freedom)
-    size = np.max(np.abs(columns[:2]), initial=0.0)
-    t = np.where(error > 0, mean / np.where(error > 0, error, 1), np.where(np.abs(mean) > 1e-9 * size, np.inf, 0.0))
-    worst = int(np.argmax(np.abs(t)))
-    least = float(t_p_value(t[worst], freedom)) if np.isfinite(t[worst]) else 0.0
-    return float(np.abs(t[worst])), bound, sidak(least, t.size), worst
-
-
-def _check_integral(slot: str, columns: np.ndarray) -> Check:
+def _check_integral(slot: str, means: _Means) -> Check:
     name = f"law of {slot}"
-    if not np.any(columns[:2]):
+    if means.are_zero:
         return Check(name, True, 0.0, 0.0, "its energy does not read the position")
-    size, bound, p_value, worst = _score(columns)
-    passed = p_value >= FALSE_ALARM
-    words = (
-        "E[grad_theta g] = 0: its integral does not depend on the position"
-        if passed
-        else (
-            f"E[grad_theta g] = {columns[0, worst]:.3g} +- {columns[1, worst]:.2g}, not 0: the integral of exp(-g/T) "
-            f"over {slot} depends on the position, which then has another law than exp(-U/T); add T times the log of "
-            "that integral to g (for a mass M(theta): (T/2) log det M)"
-        )
+    return means.check(
+        name,
+        "E[grad_theta g] = 0: its integral does not depend on the position",
+        "E[grad_theta g] = {off}, not 0: the integral of exp(-g/T) "
+        f"over {slot} depends on the position, which then has another law than exp(-U/T); add T times the log of "
+        "that integral to g (for a mass M(theta): (T/2) log det M)",
     )
-    return Check(name, passed, size, bound, words, p_value)
 
 
-def _check_draws(slot: str, columns: np.ndarray) -> Check:
-    size, bound, p_value, worst = _score(columns)
-    passed = p_value >= FALSE_ALARM
-    words = (
-        f"{int(columns[2, 0]):,} draws are of exp(-g/T) in their first moments"
-        if passed
-        else (
-            "the draws are not of exp(-g/T): what integration by parts says of its moments is off by "
-            f"{columns[0, worst]:.3g} +- {columns[1, worst]:.2g}"
-        )
+def _check_draws(slot: str, means: _Means) -> Check:
+    return means.check(
+        f"draws of {slot}",
+        f"{means.draws:,} draws are of exp(-g/T) in their first moments",
+        "the draws are not of exp(-g/T): what integration by parts says of its moments is off by {off}",
     )
-    return Check(f"draws of {slot}", passed, size, bound, words, p_value)

@@ -13,18 +13,18 @@ from ergodica import structure, tree
 from ergodica.compiling import quick_filter_jit, traceable
 from ergodica.errors import InputError
 from ergodica.fields import Field, Root
-from ergodica.phase import Point
+from ergodica.phase import Phase, Point
 from ergodica.recipe import Recipe
 from ergodica.report import Check
+from ergodica.targets import Target
 from ergodica.tree import Layout
 from ergodica.verify.sde import coordinate_names
 from ergodica.verify.stationarity import rounding
 
-READS = "fields read the phase"
 LEFT_BEHIND = "reads a value that another function has left in a variable outside"
 
 
-def check_structure(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
+def check_structure(recipe: Recipe, target: Target, phases: list[Phase], temperature: float) -> Check:
     """D PSD, Q skew, masses positive, `Elementwise` true to its name; in words what is not, and where."""
     name = "D PSD, Q skew"
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *phases)
@@ -39,28 +39,27 @@ def check_structure(recipe: Recipe, target: Any, phases: list[Any], temperature:
 
 
 @quick_filter_jit
-def _looks(recipe: Recipe, target: Any, phases: Any, temperature: float) -> structure.Look:
+def _looks(recipe: Recipe, target: Target, phases: Phase, temperature: float) -> structure.Look:
     return jax.vmap(lambda phase: structure.look(recipe, recipe.point_at(target, phase, temperature)))(phases)
 
 
-def check_reads(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
+def check_reads(recipe: Recipe, target: Target, phases: list[Phase], temperature: float) -> Check:
     """A field must be a function of the phase alone: whatever else it looks at has no derivative in the correction.
 
     Two ways round the phase are looked for: a function that keeps what another one was given (the position, put into a
     variable outside by the potential), and a field that reads no slot but holds an array equal to the position.
     """
     for what, key, field in blocks(recipe):
-        message = _captured(field, key, recipe, target, phases[0], temperature)
+        message = _captured(field, key, target, phases[0], temperature)
         if message:
             return left_behind(f"{what} {message}")
-    return Check(READS, True, 0.0, 0.0, "and nothing behind its back")
+    return Check("fields read the phase", True, 0.0, 0.0, "and nothing behind its back")
 
 
 def left_behind(words: str) -> Check:
     """The check that fails where something is read past the phase."""
-    return Check(
-        READS, False, 1.0, 0.0, f"{words}: it has no derivative there, so the correction is wrong: read z.position"
-    )
+    why = "it has no derivative there, so the correction is wrong: read z.position"
+    return Check("fields read the phase", False, 1.0, 0.0, f"{words}: {why}")
 
 
 def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
@@ -71,7 +70,7 @@ def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
         yield f"curl[{pair!r}]", pair, field
 
 
-def _captured(field: Field, key: tuple[str, str], recipe: Recipe, target: Any, phase: Any, temperature: float):
+def _captured(field: Field, key: tuple[str, str], target: Target, phase: Phase, temperature: float) -> str | None:
     """Words, if the field reads no position but its function holds an array equal to the target's starting position."""
     jax.eval_shape(target.potential, phase.position)  # what it leaves behind is now a tracer
     with traceable("a field of the recipe"):
@@ -113,23 +112,23 @@ def captured(function: Callable, depth: int = 3) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def check_correction(recipe: Recipe, target: Any, phases: list[Any], temperature: float) -> Check:
+def check_correction(recipe: Recipe, target: Target, phases: list[Phase], temperature: float) -> Check:
     """Gamma, as the fields give it, against sum_j d/dz_j (D_ij + Q_ij) of the dense matrices."""
     layout = Layout.of(phases[0])
     places = jnp.stack([layout.ravel(phase) for phase in phases])
     gaps, scale = (np.asarray(x) for x in _gaps(recipe, target, places, layout, temperature))
     relative = gaps / np.maximum(scale, np.finfo(float).tiny)[:, None]
     figure, tolerance = float(np.max(relative)), rounding(np.float64)
-    if figure <= tolerance:
-        return Check("correction", True, figure, tolerance, "Gamma equals the divergence of the dense D + Q")
-    point, i = np.unravel_index(np.argmax(relative), relative.shape)
-    name = coordinate_names(phases[0])[i]
-    words = f"Gamma of {name} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
-    return Check("correction", False, figure, tolerance, words)
+    words = "Gamma equals the divergence of the dense D + Q"
+    if not figure <= tolerance:
+        point, i = np.unravel_index(np.argmax(relative), relative.shape)
+        name = coordinate_names(phases[0])[i]
+        words = f"Gamma of {name} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
+    return Check("correction", figure <= tolerance, figure, tolerance, words)
 
 
 @quick_filter_jit
-def _gaps(recipe: Recipe, target: Any, places: Array, layout: Layout, temperature: float) -> tuple[Array, Array]:
+def _gaps(recipe: Recipe, target: Target, places: Array, layout: Layout, temperature: float) -> tuple[Array, Array]:
     """|Gamma - div(D + Q)|, and the size of what adds up to it, at flat phases."""
 
     def both(z: Array) -> Array:

@@ -4,28 +4,29 @@ The drift error delta must leave the residual that was seen, div(delta p) = -res
 
 - one that lives in a single coordinate k. There is one exactly when the integral of residual p over z_k vanishes on
   every line along z_k, and then delta_k p = -(integral of residual p from -infinity to z_k) is the only one;
-- the smallest one in the mean square, delta = grad psi.
+- the smallest one in mean square, delta = grad psi.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.verify.certificate.terms import Terms
 
-LINES = 4
-NODES = 128
-ROUNDS = 16  # of so many lines: the first tells whether an error in one coordinate will do, all of them how large it is
-MOST_LINES = 10  # coordinates up to which lines are looked at
-WIDTH = 8.0  # of a line to either side, in standard deviations of its coordinate
-VANISHES = 1e-6  # an integral along a line, over that of the absolute value
-BULK = 1e-4  # of the largest density on a line; below, the flux is a small difference of large numbers
+LINE_COUNT = 4
+LINE_NODES = 128
+# of so many lines: the first tells whether an error in one coordinate will do, all of them how large it is
+LINE_ROUNDS = 16
+MOST_COORDINATES = 10  # up to which lines are looked at
+LINE_WIDTH = 8.0  # to either side, in standard deviations of its coordinate
+ZERO_INTEGRAL = 1e-6  # along a line, over that of the absolute value
+LINE_BULK = 1e-4  # of the largest density on a line; below, the flux is a small difference of large numbers
 MOST_POLYNOMIALS = 60
-ZERO = 1e-12
-CUT = 0.05  # of how much a drift depended on a coordinate: not at all any more
+ZERO_DRIFT = 1e-12
+CUT_SHARE = 0.05  # of how much a drift depended on a coordinate: not at all any more
 
 Evaluate = Callable[[np.ndarray], Terms]
 
@@ -52,8 +53,8 @@ class Fault:
     def words(self) -> str:
         share = f"{self.relative:.2g} of its size" if np.isfinite(self.relative) else "where it is zero"
         drift = f"the drift of z[{self.coordinate}] is off by {self.size:.3g} in the root mean square, {share}"
-        shown = ", ".join(f"{size:.3g}" for size in self.sizes[:MOST_LINES])
-        each = f"by coordinate: {shown}{', ...' if len(self.sizes) > MOST_LINES else ''}"
+        shown = ", ".join(f"{size:.3g}" for size in self.sizes[:MOST_COORDINATES])
+        each = f"by coordinate: {shown}{', ...' if len(self.sizes) > MOST_COORDINATES else ''}"
         if self.is_known:
             return f"So {drift} ({each})."
         if not self.alone:
@@ -67,20 +68,20 @@ def of_error(error: np.ndarray, terms: Terms, is_known: bool) -> Fault:
     """From the drift error itself, (n, dim)."""
     sizes, spans = np.sqrt(np.mean(error**2, axis=0)), terms.points.std(axis=0)
     k = int(np.argmax(sizes / np.where(spans == 0, 1.0, spans)))
-    return Fault(k, *_sizes(k, sizes, terms), is_known=is_known)
+    return _fault(k, sizes, terms, is_known=is_known)
 
 
-def _sizes(k: int, sizes: np.ndarray, terms: Terms) -> tuple[float, float, tuple[float, ...]]:
+def _fault(k: int, sizes: np.ndarray, terms: Terms, **how: Any) -> Fault:
     drift, *others = np.sqrt(np.mean(terms.parts[:, :, k] ** 2, axis=0))
-    is_zero = drift <= ZERO * max(others)  # what rounding leaves of terms that cancel is no drift
+    is_zero = drift <= ZERO_DRIFT * max(others)  # what rounding leaves of terms that cancel is no drift
     relative = float("inf") if is_zero else float(sizes[k] / drift)
-    return float(sizes[k]), relative, tuple(float(size) for size in sizes)
+    return Fault(k, float(sizes[k]), relative, tuple(sizes.tolist()), **how)
 
 
 def find_fault(evaluate: Evaluate, terms: Terms) -> Fault:
     """`evaluate`: the terms at points (n, dim)."""
     dim = terms.points.shape[1]
-    lines = range(dim) if dim <= MOST_LINES else ()
+    lines = range(dim) if dim <= MOST_COORDINATES else ()
     sizes = {k: size for k in lines if (size := along_lines(evaluate, terms, k)) is not None}
     if not sizes:
         return of_error(smallest_error(terms), terms, is_known=False)
@@ -89,15 +90,15 @@ def find_fault(evaluate: Evaluate, terms: Terms) -> Fault:
     cuts = {k: len(sizes) > 1 and cuts_coupling(evaluate, terms, k) for k in sizes}
     noise, spans = np.einsum("nii->ni", terms.diffusion).max(axis=0), terms.points.std(axis=0)
     order = sorted(sizes, key=lambda k: (k not in terms.frozen, cuts[k], noise[k] == 0, sizes[k] / spans[k]))
-    by_coordinate = np.array([sizes[k] if k == order[0] else 0.0 for k in range(dim)])
-    return Fault(order[0], *_sizes(order[0], by_coordinate, terms), alone=tuple((k, sizes[k]) for k in order))
+    by_coordinate = np.where(np.arange(dim) == order[0], sizes[order[0]], 0.0)
+    return _fault(order[0], by_coordinate, terms, alone=tuple((k, sizes[k]) for k in order))
 
 
 def along_lines(evaluate: Evaluate, terms: Terms, k: int) -> float | None:
     """The root mean square of the error in coordinate k that explains the residual on its own; None: it cannot."""
     squares = []
-    for start in range(0, min(ROUNDS * LINES, len(terms.points)), LINES):
-        found = _on_lines(evaluate, terms, k, terms.points[start : start + LINES])
+    for start in range(0, min(LINE_ROUNDS * LINE_COUNT, len(terms.points)), LINE_COUNT):
+        found = _on_lines(evaluate, terms, k, terms.points[start : start + LINE_COUNT])
         if found.error is None:
             return None
         squares += _mean_squares(found.error, found.density)
@@ -105,7 +106,7 @@ def along_lines(evaluate: Evaluate, terms: Terms, k: int) -> float | None:
 
 
 class _Lines(NamedTuple):
-    """On lines along z_k (LINES, NODES): its drift, the error delta_k, and the density over its largest on the line.
+    """On lines along z_k (lines, nodes): its drift, the error delta_k, and the density over its largest on the line.
 
     No error, where an integral of residual p along a line does not vanish.
     """
@@ -116,34 +117,34 @@ class _Lines(NamedTuple):
 
 
 def _on_lines(evaluate: Evaluate, terms: Terms, k: int, through: np.ndarray) -> _Lines:
-    """Lines along z_k through these points (LINES, dim)."""
+    """Lines along z_k through these points (LINE_COUNT, dim)."""
     centre, span = terms.points[:, k].mean(), terms.points[:, k].std()
-    nodes = np.linspace(centre - WIDTH * span, centre + WIDTH * span, NODES)
-    points = np.repeat(through, NODES, axis=0)
-    points[:, k] = np.tile(nodes, LINES)
+    nodes = np.linspace(centre - LINE_WIDTH * span, centre + LINE_WIDTH * span, LINE_NODES)
+    points = np.repeat(through, LINE_NODES, axis=0)
+    points[:, k] = np.tile(nodes, LINE_COUNT)
     on_lines = evaluate(points)
-    drift = on_lines.parts[:, 0, k].reshape(LINES, NODES)
+    drift = on_lines.parts[:, 0, k].reshape(LINE_COUNT, LINE_NODES)
     with np.errstate(all="ignore"):
-        energy = on_lines.energy.reshape(LINES, NODES)
+        energy = on_lines.energy.reshape(LINE_COUNT, LINE_NODES)
         lowest = np.min(np.where(np.isnan(energy), np.inf, energy), axis=1, keepdims=True)
         density = np.nan_to_num(np.exp(lowest - energy))
-        weighted = np.where(density > 0, on_lines.residual().value.reshape(LINES, NODES) * density, 0.0)
+        weighted = np.where(density > 0, on_lines.residual().value.reshape(LINE_COUNT, LINE_NODES) * density, 0.0)
         whole = np.abs(weighted).sum(axis=1)
         ends = np.abs(weighted[:, [0, -1]]).sum(axis=1)
-        vanishes = (np.abs(weighted.sum(axis=1)) <= VANISHES * whole) & (ends <= VANISHES * whole)
+        vanishes = (np.abs(weighted.sum(axis=1)) <= ZERO_INTEGRAL * whole) & (ends <= ZERO_INTEGRAL * whole)
         flux = (np.cumsum(weighted, axis=1) - weighted / 2) * (nodes[1] - nodes[0])
         return _Lines(drift, -flux / density if np.all(vanishes) else None, density)
 
 
 def _mean_squares(values: np.ndarray, density: np.ndarray) -> list[float]:
     """Of the values on each line, by the density, where that is not too small."""
-    lines = [(value, weight, weight > BULK) for value, weight in zip(values, density, strict=True)]
+    lines = [(value, weight, weight > LINE_BULK) for value, weight in zip(values, density, strict=True)]
     return [float(np.average(value[bulk] ** 2, weights=weight[bulk])) for value, weight, bulk in lines if np.any(bulk)]
 
 
 def cuts_coupling(evaluate: Evaluate, terms: Terms, k: int) -> bool:
     """Whether the drift of z_k without its error no longer depends on a coordinate that it depends on with it."""
-    here, there = terms.points[:LINES], terms.points[LINES : 2 * LINES]
+    here, there = terms.points[:LINE_COUNT], terms.points[LINE_COUNT : 2 * LINE_COUNT]
     first = _on_lines(evaluate, terms, k, here)
     for j in set(range(terms.points.shape[1])) - {k}:
         second = _on_lines(evaluate, terms, k, np.where(np.arange(here.shape[1]) == j, there, here))
@@ -154,7 +155,7 @@ def cuts_coupling(evaluate: Evaluate, terms: Terms, k: int) -> bool:
         with np.errstate(all="ignore"):  # where there is no density an error may be anything
             left = change - (second.error - first.error)
         before, after = (np.sum(_mean_squares(value, density)) for value in (change, left))
-        if before > 0 and after <= CUT**2 * before:
+        if before > 0 and after <= CUT_SHARE**2 * before:
             return True
     return False
 

@@ -6,7 +6,7 @@ transition densities: the drift alone does not count, its brackets do). [phi s, 
 fields may be multiplied by smooth functions and added up without changing that rank. Two simplifications follow, which
 spare the derivatives of a root:
 
-- the columns of D serve in the place of those of D^1/2;
+- the columns of D serve instead of those of D^1/2;
 - the Stratonovich drift, f - T div D + a combination of the columns, may be replaced by the current
   c = f - T div D + D grad H.
 
@@ -24,17 +24,20 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
+from ergodica.report import Check
 from ergodica.verify.sde import Sde
 from ergodica.verify.stationarity import Currents, currents
 
-NAME = "noise reaches everything"
+CHECK_NAME = "noise reaches everything"
 SMOOTH_IS_NOT_ERGODIC = (
     "Full rank of the brackets gives a smooth law from any start; it does not prove that the chain finds every region."
 )
-DEPTH = 4
-LIMIT = 300  # numbers
-RANK = 1e-9  # singular values below this, of vectors of length one, are rounding
-NUDGE = 1e-9  # relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
+MOST_DEPTH = 4
+MOST_NUMBERS = 300
+RANK_TOLERANCE = 1e-9  # singular values below this, of vectors of length one, are rounding
+NUDGE_SHARE = (
+    1e-9  # relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
+)
 
 
 class Reach(NamedTuple):
@@ -50,6 +53,23 @@ class Reach(NamedTuple):
         return self.rank == self.dim
 
 
+def check_reach(
+    sde: Sde, points: np.ndarray, seed: int, is_resampled: bool = False, known: Currents | None = None
+) -> tuple[Check, list[str]]:
+    """Hormander's condition, and notes on what it does not say; arguments as of `reach`."""
+    found = reach(sde, points, seed, is_resampled, known)
+    if found.is_full:
+        words = "D has full rank" if found.depth == 1 else f"brackets of depth {found.depth} have full rank"
+        words = f"with the momentum resampled, {words}" if is_resampled else words
+    else:
+        words = (
+            f"brackets to depth {MOST_DEPTH} span {found.rank} of {found.dim} directions; least of all "
+            f"{sde.name(found.missed or 0)}: it is not moved by noise, so its law depends on the start"
+        )
+    notes = [SMOOTH_IS_NOT_ERGODIC] if found.is_full and found.depth > 1 else []
+    return Check(CHECK_NAME, found.is_full, found.rank, found.dim, words), notes
+
+
 def reach(
     sde: Sde, points: np.ndarray, seed: int = 0, is_resampled: bool = False, known: Currents | None = None
 ) -> Reach:
@@ -59,7 +79,7 @@ def reach(
     of that depth span.
 
     Args:
-        is_resampled: the auxiliary slots are drawn anew from time to time, which counts as noise in each of them.
+        is_resampled: the auxiliary slots are drawn again from time to time, which counts as noise in each of them.
         known: the currents at `nudged(points)`, where they are at hand.
     """
     rng = np.random.default_rng([seed, 4])
@@ -70,7 +90,7 @@ def reach(
     ranks = [_rank(vectors) for vectors in found]
     if min(ranks) == sde.dim or max(ranks) == 0:  # brackets of nothing are nothing
         return Reach(min(ranks), sde.dim, 1, None if min(ranks) else 0)
-    for depth in range(2, DEPTH + 1):
+    for depth in range(2, MOST_DEPTH + 1):
         if depth > 2:
             words = _brackets(sde, jnp.asarray(places), _letters(rng, sde.dim, depth), is_resampled)
         found = np.concatenate([found, _unit(_without_rounding(np.asarray(words)))], axis=1)
@@ -78,7 +98,7 @@ def reach(
         if min(ranks) == sde.dim:
             return Reach(sde.dim, sde.dim, depth, None)
     worst = int(np.argmin(ranks))
-    return Reach(ranks[worst], sde.dim, DEPTH, _least_reached(found[worst], ranks[worst]))
+    return Reach(ranks[worst], sde.dim, MOST_DEPTH, _least_reached(found[worst], ranks[worst]))
 
 
 def _letters(rng: np.random.Generator, dim: int, depth: int) -> np.ndarray:
@@ -147,7 +167,7 @@ def bracket(u: Callable, v: Callable) -> Callable:
 def nudged(points: np.ndarray) -> np.ndarray:
     """The points, and after them the same moved a little."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], points.shape)
-    return np.concatenate([points, points * (1 + NUDGE * signs)])
+    return np.concatenate([points, points * (1 + NUDGE_SHARE * signs)])
 
 
 def _without_rounding(words: np.ndarray) -> np.ndarray:
@@ -164,7 +184,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 def _rank(vectors: np.ndarray) -> int:
     values = np.linalg.svd(vectors, compute_uv=False)
-    return int(np.sum(values > RANK * values[0])) if values.size and values[0] > 0 else 0
+    return int(np.sum(values > RANK_TOLERANCE * values[0])) if values.size and values[0] > 0 else 0
 
 
 def _least_reached(vectors: np.ndarray, rank: int) -> int:

@@ -12,28 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from ergodica.verify.certificate.terms import Terms, weighted, with_slips
+from ergodica.verify.stationarity import Residual
 
-SIMPLE = (0.0, -1.0, 2.0, 0.5)
-LARGEST = 100.0  # a larger factor would only drown the residual in its own scale
+SIMPLE_FACTORS = (0.0, -1.0, 2.0, 0.5)
+LARGEST_FACTOR = 100.0  # a larger factor would only drown the residual in its own scale
 
-Values = tuple[np.ndarray, np.ndarray]  # a residual, and the sum of the sizes of what cancels in it
-
-
-def at_temperature(factor: float, terms: Terms) -> Values:
-    """The residual against the law at temperature T / factor, for the same process: exp(-factor H / T)."""
-    return weighted((1.0, factor, -1.0), factor, 1.0, terms)
-
+ResidualOf = Callable[[float, Terms], Residual]  # of a slip by some factor
 
 # In the order in which they are named, where several explain the same drift.
-KINDS: dict[str, Callable[[float, Terms], Values]] = {
+SLIP_KINDS: dict[str, ResidualOf] = {
     "correction": lambda x, terms: with_slips((1.0, x, x), terms),
     "correction of D": lambda x, terms: with_slips((1.0, x, 1.0), terms),
     "correction of Q": lambda x, terms: with_slips((1.0, 1.0, x), terms),
     "friction": lambda x, terms: with_slips((x, 1.0, 1.0), terms),
     "diffusion": lambda x, terms: with_slips((x, x, 1.0), terms),
-    "temperature": at_temperature,
+    # the same process against the law at temperature T / x, exp(-x H / T)
+    "temperature": lambda x, terms: weighted((1.0, x, -1.0), x, 1.0, terms),
 }
-POSITIVE = ("diffusion", "temperature")  # kinds whose factor has a meaning only above zero
+POSITIVE_KINDS = ("diffusion", "temperature")  # whose factor has a meaning only above zero
 
 
 @dataclass(frozen=True)
@@ -63,13 +59,15 @@ def find_repairs(terms: Terms, tolerance: float) -> list[Repair]:
     half = len(terms.points) // 2
     known, fresh = terms.take(slice(half)), terms.take(slice(half, None))
     found: dict[str, Repair] = {}
-    for kind, residual in KINDS.items():
+    for kind, residual in SLIP_KINDS.items():
         for factor in factors(residual, known, nearness(tolerance)):
-            figure = relative(residual(factor, fresh))
-            is_possible = abs(factor) < LARGEST and (factor > 0 or kind not in POSITIVE)
+            figure = float(np.max(residual(factor, fresh).relative))
+            is_possible = abs(factor) < LARGEST_FACTOR and (factor > 0 or kind not in POSITIVE_KINDS)
             if is_possible and figure <= tolerance and kind not in found:
-                found[kind] = Repair(kind, factor, slip(kind, factor, terms.temperature), ADVICE[kind], figure)
-    return in_order(found) or list(pairs(terms, tolerance))
+                found[kind] = Repair(kind, factor, slip(kind, factor, terms.temperature), REPAIR_ADVICE[kind], figure)
+    # The simplest first: a friction that is off by an odd factor comes after the noise and the temperature.
+    ordered = sorted(found.values(), key=lambda repair: repair.kind == "friction" and repair.factor not in (0.0, -1.0))
+    return ordered or pairs(terms, tolerance)
 
 
 def nearness(tolerance: float) -> float:
@@ -77,11 +75,11 @@ def nearness(tolerance: float) -> float:
     return min(1e5 * tolerance, 0.01)
 
 
-def factors(residual: Callable[[float, Terms], Values], terms: Terms, near: float) -> Iterator[float]:
+def factors(residual: ResidualOf, terms: Terms, near: float) -> Iterator[float]:
     """Where the mean square of the residual, a polynomial of degree 4 in the factor, has its turning points."""
     (below, _), (zero, _), (above, scale) = (residual(x, terms) for x in (-1.0, 0.0, 1.0))
-    rows = np.stack([(above + below) / 2 - zero, (above - below) / 2, zero]) / np.where(scale == 0, 1.0, scale)
-    a, b, c = rows
+    # the residual is a x^2 + b x + c, and so the slope of its mean square is a cubic
+    a, b, c = np.stack([(above + below) / 2 - zero, (above - below) / 2, zero]) / np.where(scale == 0, 1.0, scale)
     slope = [2 * a @ a, 3 * a @ b, b @ b + 2 * a @ c, b @ c]
     if not np.all(np.isfinite(slope)) or not np.any(slope[:3]):
         return
@@ -89,44 +87,35 @@ def factors(residual: Callable[[float, Terms], Values], terms: Terms, near: floa
     size = np.max(np.abs(slope))
     roots = np.roots(np.where(np.abs(slope) < 1e-24 * size, 0.0, slope))
     for root in roots[np.abs(roots.imag) <= 1e-6 * (1 + np.abs(roots))].real:
-        yield next((simple for simple in SIMPLE if abs(root - simple) < near), float(root))
+        yield next((simple for simple in SIMPLE_FACTORS if abs(root - simple) < near), float(root))
 
 
-def relative(values: Values) -> float:
-    value, scale = values
-    return float(np.max(np.abs(value) / np.where(scale == 0, 1.0, scale)))
-
-
-def in_order(found: dict[str, Repair]) -> list[Repair]:
-    """The simplest first: a friction that is off by an odd factor comes after the noise and the temperature."""
-    return sorted(found.values(), key=lambda repair: repair.kind == "friction" and repair.factor not in (0.0, -1.0))
-
-
-def pairs(terms: Terms, tolerance: float) -> Iterator[Repair]:
+def pairs(terms: Terms, tolerance: float) -> list[Repair]:
     """Gamma and friction both slipped, as in the paper's Eq. `ExSGRHMC`."""
     for friction in (-1.0, 0.0):
-        for correction in SIMPLE:
-            figure = relative(with_slips((friction, correction, correction), terms))
+        for correction in SIMPLE_FACTORS:
+            figure = float(np.max(with_slips((friction, correction, correction), terms).relative))
             if figure <= tolerance:
                 each = {"correction": correction, "friction": friction}
                 words = " and ".join(slip(kind, factor, terms.temperature) for kind, factor in each.items())
-                yield Repair(" and ".join(each), correction, words, " and ".join(ADVICE[kind] for kind in each), figure)
-                return
+                advice = " and ".join(REPAIR_ADVICE[kind] for kind in each)
+                return [Repair(" and ".join(each), correction, words, advice, figure)]
+    return []
 
 
-SLIPS = {
+SLIP_WORDS = {
     0.0: "is missing",
     -1.0: "has the wrong sign",
     2.0: "is twice what it should be",
     0.5: "is half of what it should be",
 }
-NAMES = {
+TERM_NAMES = {
     "correction": "the correction Gamma",
     "correction of D": "the part of the correction Gamma that comes from D",
     "correction of Q": "the part of the correction Gamma that comes from Q",
     "friction": "the friction",
 }
-ADVICE = {
+REPAIR_ADVICE = {
     "correction": "the drift should contain T Gamma, Gamma_i = sum_j d/dz_j (D + Q)_ij",
     "correction of D": "the drift should contain T sum_j d/dz_j D_ij",
     "correction of Q": "the drift should contain T sum_j d/dz_j Q_ij",
@@ -142,7 +131,7 @@ def slip(kind: str, factor: float, temperature: float) -> str:
         return f"the temperature is {temperature / factor:.6g} instead of {temperature:.6g}"
     if kind == "diffusion":
         return f"the diffusion is off by a factor, multiply D by {factor:.6g}"
-    return f"{NAMES[kind]} {SLIPS.get(factor, f'is {factor:.6g} times what it should be')}"
+    return f"{TERM_NAMES[kind]} {SLIP_WORDS.get(factor, f'is {factor:.6g} times what it should be')}"
 
 
 def in_words(repairs: list[Repair]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +10,11 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.functions import in_chunks
-from ergodica.verify.stationarity import Residual
+from ergodica.verify.hand_written import HandWritten, in_chunks
+from ergodica.verify.stationarity import Residual, left_by_drift
 
 NUMBERS_AT_ONCE = 4_000_000  # of derivatives of D held in memory
-AT_ONCE = 12  # coordinates up to which second derivatives of D are all made at once
-
-Functions = tuple[Callable, Callable, Callable]  # drift, diffusion, hamiltonian
+MAPPED_ABOVE = 12  # coordinates: up to them second derivatives of D are all made at once
 
 
 class Terms(NamedTuple):
@@ -58,13 +56,15 @@ class Terms(NamedTuple):
 
     def residual(self) -> Residual:
         """Of the current c = f + A - G."""
-        value, scale = with_slips((1.0, 1.0, 1.0), self)
-        per_drift = np.sqrt(np.sum((self.flows[:, 0] - self.spreads[:, 0]) ** 2, axis=-1))
-        return Residual(value, scale, per_drift)
+        return with_slips((1.0, 1.0, 1.0), self)
+
+    @property
+    def per_drift(self) -> np.ndarray:
+        return left_by_drift(self.flows[:, 0], self.spreads[:, 0])
 
 
-def with_slips(factors: tuple[float, float, float], terms: Terms) -> tuple[np.ndarray, np.ndarray]:
-    """(value, scale) of s - alpha d, s = c . grad H / T and d = div c, for c = f + phi A - gamma G.
+def with_slips(factors: tuple[float, float, float], terms: Terms) -> Residual:
+    """s - alpha d, s = c . grad H / T and d = div c, for c = f + phi A - gamma G.
 
     Zero at every point exactly when f = -phi D grad H + gamma T div D - Q grad H + alpha T div Q with a skew Q: then
     s = alpha (div Q) . grad H and d = (div Q) . grad H, since Q is skew and div div Q = 0. Conversely, for alpha != 0,
@@ -75,34 +75,32 @@ def with_slips(factors: tuple[float, float, float], terms: Terms) -> tuple[np.nd
     return weighted((1.0, phi, -gamma), 1.0, alpha, terms)
 
 
-def weighted(
-    parts: tuple[float, float, float], flow: float, spread: float, terms: Terms
-) -> tuple[np.ndarray, np.ndarray]:
+def weighted(parts: tuple[float, float, float], flow: float, spread: float, terms: Terms) -> Residual:
     """flow c . grad H / T - spread div c for a combination c of f, A, G, and the sum of the sizes of its terms."""
     weights = np.array(parts)[:, None]
     each = np.concatenate([flow * weights * terms.flows, -spread * weights * terms.spreads], axis=1)
-    return each.sum(axis=(1, 2)), np.abs(each).sum(axis=(1, 2))
+    return Residual(each.sum(axis=(1, 2)), np.abs(each).sum(axis=(1, 2)))
 
 
-def terms_at(functions: Functions, points: np.ndarray, temperature: float) -> Terms:
-    """The terms of (drift, diffusion, hamiltonian) at points (n, dim)."""
-    drift, diffusion, hamiltonian = functions
+def terms_at(sde: HandWritten, points: np.ndarray) -> Terms:
+    """The terms of a hand-written SDE at points (n, dim)."""
     n, dim = points.shape
     rows = int(np.clip(NUMBERS_AT_ONCE // dim**3, 1, n))
-    f, df = in_chunks(_drift, drift, points, rows)
-    d, jacobian, curve, bend = in_chunks(_diffusion, diffusion, points, rows)
-    h, slope, hessian = in_chunks(_hamiltonian, hamiltonian, points, rows)
+    f, df = in_chunks(_drift, sde.drift_function, points, rows)
+    d, jacobian, curve, bend = in_chunks(_diffusion, sde.diffusion_function, points, rows)
+    h, slope, hessian = in_chunks(_hamiltonian, sde.hamiltonian_function, points, rows)
+    t = sde.temperature
     with np.errstate(all="ignore"):  # what is not finite is refused, or left out, by those who ask
         friction = np.einsum("nij,nj->ni", d, slope)
         friction_spread = np.einsum("niji,nj->ni", jacobian, slope) + np.sum(d * hessian, axis=-1)
-        parts = np.stack([f, friction, temperature * np.einsum("nijj->ni", jacobian)], axis=1)
-        spreads = np.stack([df, friction_spread, temperature * curve], axis=1)
-    return Terms(points, h / temperature, slope / temperature, parts, spreads, d, jacobian, bend, temperature)
+        parts = np.stack([f, friction, t * np.einsum("nijj->ni", jacobian)], axis=1)
+        spreads = np.stack([df, friction_spread, t * curve], axis=1)
+    return Terms(points, h / t, slope / t, parts, spreads, d, jacobian, bend, t)
 
 
 # One compiled function for each of f, D and H: samplers that differ in one of them share the others.
 @quick_filter_jit
-def _drift(drift: Callable, points: Array) -> Any:
+def _drift(drift: Callable, points: Array) -> tuple[Array, ...]:
     """f and d_i f_i."""
     units = jnp.eye(points.shape[-1], dtype=points.dtype)
 
@@ -114,7 +112,7 @@ def _drift(drift: Callable, points: Array) -> Any:
 
 
 @quick_filter_jit
-def _hamiltonian(hamiltonian: Callable, points: Array) -> Any:
+def _hamiltonian(hamiltonian: Callable, points: Array) -> tuple[Array, ...]:
     """H, its gradient and its Hessian."""
     units = jnp.eye(points.shape[-1], dtype=points.dtype)
 
@@ -126,10 +124,10 @@ def _hamiltonian(hamiltonian: Callable, points: Array) -> Any:
 
 
 @quick_filter_jit
-def _diffusion(diffusion: Callable, points: Array) -> Any:
+def _diffusion(diffusion: Callable, points: Array) -> tuple[Array, ...]:
     """D, its Jacobian, d_i sum_j d_j D_ij, and sum_ij D_ij d_i d_j D."""
     dim = points.shape[-1]
-    over = jax.vmap if dim <= AT_ONCE else lambda function: partial(jax.lax.map, function)
+    over = jax.vmap if dim <= MAPPED_ABOVE else lambda function: partial(jax.lax.map, function)
     units = jnp.eye(dim, dtype=points.dtype)
 
     def first(z):

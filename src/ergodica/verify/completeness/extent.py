@@ -10,28 +10,28 @@ import numpy as np
 
 from ergodica.verify.completeness.grid import Box
 
-NODES = {2: 65, 3: 33}
-ROUNDS = 80
-FARTHEST = 1e9
+GRID_NODES = {2: 65, 3: 33}
+SEARCH_ROUNDS = 80
+FARTHEST_PLACE = 1e9
 
 Energies = Callable[[np.ndarray], np.ndarray]  # points (n, dim) -> H (n,)
 
 
 def holding(energies: Energies, dim: int, level: float) -> tuple[Box, float] | None:
-    """The box that holds {H < min H + level}, and min H; None where that set has no end within FARTHEST of 0.
+    """The box that holds {H < min H + level}, and min H; None where that set has no end within FARTHEST_PLACE of 0.
 
     Where H is not a number or infinite there is no mass. Peaks much narrower than their distance may be overlooked.
     """
-    half = NODES[dim] // 2
+    half = GRID_NODES[dim] // 2
     line = np.concatenate([-np.geomspace(1e-4, 1e4, half)[::-1], [0.0], np.geomspace(1e-4, 1e4, half)])
     axes, lowest = [line] * dim, np.inf
-    for _ in range(ROUNDS):
+    for _ in range(SEARCH_ROUNDS):
         energy = on_tensor_grid(energies, axes)
         if not np.any(np.isfinite(energy)):
             return None
         lowest = min(lowest, float(energy.min()))
         bounds = [around(axis, energy <= lowest + level, number) for number, axis in enumerate(axes)]
-        if max(abs(bound) for side in bounds for bound in side) > FARTHEST:
+        if max(abs(bound) for side in bounds for bound in side) > FARTHEST_PLACE:
             return None
         is_settled = all(
             axis[0] <= low and high <= axis[-1] and high - low > 0.8 * (axis[-1] - axis[0])
@@ -39,7 +39,7 @@ def holding(energies: Energies, dim: int, level: float) -> tuple[Box, float] | N
         )
         if is_settled:
             return tuple(bounds), lowest
-        axes = [np.linspace(low, high, NODES[dim]) for low, high in bounds]
+        axes = [np.linspace(low, high, GRID_NODES[dim]) for low, high in bounds]
     return None
 
 
@@ -76,7 +76,7 @@ def mass(energies: Energies, box: Box, core: Box) -> float:
 
     Gauss-Legendre in u, z = centre + half width sinh(u) in each coordinate: fine steps in the core, wide ones beyond.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(2 * NODES[len(box)])
+    nodes, weights = np.polynomial.legendre.leggauss(2 * GRID_NODES[len(box)])
     centre, half = centre_and_half(core)
     axes, factors = [], []
     for (low, high), middle, width in zip(box, centre, half, strict=True):

@@ -23,20 +23,26 @@ from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
 from ergodica.host.progress import waiting
 from ergodica.report import Check, Report
-from ergodica.verify.completeness.conditions import integrable, stationary
-from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant
-from ergodica.verify.completeness.extent import bulk_points, holding
+from ergodica.verify.certificate.terms import terms_at
+from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant, laid_flow
+from ergodica.verify.completeness.extent import bulk_points, centre_and_half, holding
 from ergodica.verify.completeness.grid import Box, check_memory, in_words
-from ergodica.verify.completeness.laying import laid_flow
-from ergodica.verify.completeness.rebuilt import CurlAt, RebuiltCurl
-from ergodica.verify.functions import HandWritten, Values, hand_written
+from ergodica.verify.completeness.rebuilt_curl import CurlAt, RebuiltCurl
+from ergodica.verify.hand_written import HandWritten, SdeValues, hand_written
+from ergodica.verify.sde import at
+from ergodica.verify.stationarity import rounding
 
 METHODS: dict[str, Callable[[Flow], list[np.ndarray]]] = {"fourier": fourier, "closed form": closed_form}
 
 BULK = 1e-4  # share of its maximum above which the density counts as bulk
 TOLERANCE = 1e-3  # of the drift's size, and of the curl's
-EXPECTED = {2: 1e-8, 3: 1e-3}  # the error for smooth processes at 256 and 64 points a side: above it, advice is given
-POINTS = 4_096  # off the grid, where the drift is compared
+EXPECTED_ERROR = {2: 1e-8, 3: 1e-3}  # for smooth processes at 256 and 64 points a side: above it, advice is given
+BULK_POINTS = 4_096  # off the grid, where the drift is compared
+
+SHELL_COUNT = 14
+SHELL_POINTS = 1_024
+LATE_SHELLS = 4  # the last ones, where only the tails are left
+DECAY = 0.9  # an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
 
 
 class NoCurlError(InputError):
@@ -59,32 +65,41 @@ def rebuild_curl(
 ) -> RebuiltCurl:
     """The skew Q with which dz = f dt + sqrt(2 D) dW is the recipe of (H, D, Q), in two or three dimensions.
 
-    drift, diffusion and hamiltonian are jnp functions of one flat vector. Raises where the process does not leave
-    exp(-H) invariant, and where its current is not integrable: then there is no such Q.
+    Use it to see which curl a process hides, or to turn a drift that you have into a recipe, `q.field`. Theorem 2 of
+    Ma, Chen and Fox (2015, https://arxiv.org/abs/1506.04696) says that every process that leaves exp(-H) invariant has
+    such a Q, if its current is integrable. Both conditions are checked first; then the drift through (D, Q) is compared
+    with the one given, at points off the grid.
 
     Args:
+        drift, diffusion, hamiltonian: f(z), D(z) and H(z), jnp functions of one flat vector of 2 or 3 numbers.
         box: [(low, high), ...], where Q is wanted; it must hold the law. None: it is found. Where exp(-H) has not yet
             vanished at its faces the grid reaches beyond them.
         resolution: grid points a side. 256 is for two dimensions; in three, 64 takes seconds.
         method: "fourier", or in two dimensions the "closed form".
         seed: of the points at which the process is looked at.
 
+    Returns:
+        The curl, with `curl(z)`, `field`, `error` (of the drift, relative) and `report`.
+
+    Raises:
+        NoCurlError: the process does not leave exp(-H) invariant, or its current is not integrable: there is no such Q.
+
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax.numpy as jnp, ergodica as eg
         >>> def drift(z): return jnp.stack([z[1], -z[0]])
-        >>> q = rebuild_curl(drift, lambda z: jnp.zeros((2, 2)), lambda z: z @ z / 2, box=[(-6, 6)] * 2)
+        >>> q = eg.rebuild_curl(drift, lambda z: jnp.zeros((2, 2)), lambda z: z @ z / 2, box=[(-6, 6)] * 2)
         >>> q.curl((0.3, -1.2)).round(6).tolist()
         [[0.0, -1.0], [1.0, 0.0]]
     """
     given = None if box is None else checked_box(box)
-    process = hand_written(drift, diffusion, hamiltonian, None if given is None else len(given))
+    process = as_process(drift, diffusion, hamiltonian, None if given is None else len(given))
     check_request(resolution, method, process.dim)
     structure.check_seed(seed)
     title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
     with waiting("rebuilding the curl") as tell:
         bulk = looked_at(process, seed)
         tell(0.1)
-        conditions = (stationary(process, bulk.points), integrable(process, bulk.box, bulk.lowest, seed))
+        conditions = (stationary(process, bulk.points), integrable(process, bulk, seed))
         if not all(check.passed for check in conditions):
             raise NoCurlError(Report(title, conditions))
         flow = laid_flow(process, given, resolution, bulk.lowest, lambda share: tell(0.3 + 0.4 * share))
@@ -110,7 +125,7 @@ class Bulk(NamedTuple):
     box: Box
     lowest: float
     points: np.ndarray
-    values: Values
+    values: SdeValues
 
     @property
     def size(self) -> float:
@@ -124,10 +139,62 @@ def looked_at(process: HandWritten, seed: int) -> Bulk:
     if found is None:
         raise InputError("hamiltonian is not that of a law: exp(-H) is finite nowhere, or does not fall off")
     box, lowest = found
-    points = bulk_points(process.energies, box, lowest - np.log(BULK), POINTS, seed)
+    points = bulk_points(process.energies, box, lowest - np.log(BULK), BULK_POINTS, seed)
     if len(points) < 64:
         raise InputError(f"exp(-H) fills almost nothing of {in_words(box)}, where it lives: too thin for a grid")
     return Bulk(box, lowest, points, process.check(points))
+
+
+def stationary(process: HandWritten, points: np.ndarray) -> Check:
+    """div c - c . grad H = 0 at points of the bulk, up to rounding."""
+    with jax.enable_x64(True):
+        residual = terms_at(process, points).residual()
+        tolerance = rounding(np.float32 if process.has_float32 else np.float64)
+    worst = int(np.argmax(residual.relative))
+    figure = float(residual.relative[worst])
+    if figure <= tolerance:
+        words = f"div(c p) = 0 at {len(points):,} points of the bulk, up to rounding: exp(-H) is invariant"
+    else:
+        words = (
+            f"the process does not leave exp(-H) invariant: div(c p) / p is {-residual.value[worst]:.3g} at "
+            f"{at(points[worst])}, {figure:.2g} of the sum of its terms, and must vanish; eg.certify_sde names a repair"
+        )
+    return Check("stationary", figure <= tolerance, figure, tolerance, words)
+
+
+def integrable(process: HandWritten, bulk: Bulk, seed: int) -> Check:
+    """The integral of |F| over shells around the bulk, each twice as wide as the one before, must fall off.
+
+    The figure is the factor between neighbours, averaged (geometrically) over the last shells; 0 where nothing is left.
+    """
+    centre, half = centre_and_half(bulk.box)
+    unit = np.random.default_rng(seed).uniform(-1.0, 1.0, (SHELL_POINTS, process.dim))
+    unit = unit[np.abs(unit).max(axis=1) > 0.5]
+    radii = 2.0 ** np.arange(1, SHELL_COUNT + 1)
+    values = process.values(np.concatenate([centre + half * radius * unit for radius in radii]))
+    with np.errstate(all="ignore"):
+        # by logarithms: p underflows where c may overflow. Where H is infinite or not a number there is no mass.
+        log_size = np.log(np.abs(values.current).max(axis=1)) + bulk.lowest - values.energy
+        sizes = np.where(np.isfinite(values.energy) & ~np.isnan(log_size), np.exp(log_size), 0.0)
+        shells = sizes.reshape(SHELL_COUNT, -1).mean(axis=1) * radii**process.dim
+        first, last = shells[-LATE_SHELLS - 1], shells[-1]
+        factor = 0.0 if last == 0 else float((last / max(first, np.finfo(float).tiny)) ** (1 / LATE_SHELLS))
+    words = "the integral of |c p| over shells of doubling width falls off: the theorem's condition"
+    if not factor < DECAY:
+        words = (
+            f"the current c p is not integrable: its integral over a shell twice as wide is {factor:.2g} times as "
+            f"large, out to {radii[-1]:g} widths of the bulk; Theorem 2 asks for an integrable current, or gives no Q"
+        )
+    return Check("integrable", bool(factor < DECAY), factor, DECAY, words)
+
+
+def as_process(drift: Callable, diffusion: Callable, hamiltonian: Callable, dim: int | None) -> HandWritten:
+    """The functions as a process in 2 or 3 dimensions; None: in as many as they take."""
+    process = hand_written(drift, diffusion, hamiltonian, dim) if dim in (None, 2, 3) else None
+    dim = dim if process is None else process.dim
+    if process is None or dim not in (2, 3):
+        raise InputError(f"got a process in {dim} dimensions: Q is rebuilt on a grid, in 2 or 3")
+    return process
 
 
 def checked_box(box: Sequence[tuple[float, float]]) -> Box:
@@ -188,9 +255,7 @@ def agreement(flow: Flow, size: float) -> Check:
     """Fourier construction and closed form, which use F differently, must give one Q in two dimensions."""
     one, other = (anchored(flow, construct(flow)[0]) for construct in METHODS.values())
     figure = largest_in_bulk(flow, one - other) / (size or 1.0)
-    words = (
-        "largest difference on the bulk between the Fourier construction and the closed form, over that of |D| and |Q|"
-    )
+    words = "largest difference on the bulk between Fourier construction and closed form, over that of |D| and |Q|"
     return Check("two constructions", figure <= TOLERANCE, figure, TOLERANCE, words)
 
 
@@ -219,7 +284,7 @@ def notes(dim: int, largest: float, error: float, limits: dict[str, float]) -> t
             "Q is unique up to a divergence-free skew field over p, so compare drifts, not curls; this one is that of "
             f"the Fourier construction. Largest |Q| on the bulk: {largest:.3g}."
         )
-    if error <= EXPECTED[dim]:
+    if error <= EXPECTED_ERROR[dim]:
         return (unique,)
     # a jump from face to face also shows in the highest modes: first comes the box
     if limits["box too small"] > 0.1 * limits["grid too coarse"]:

@@ -2,9 +2,11 @@
 
     z' = A z + b + B w + F n,    the gradient taken at q = C z + c + E w
 
-with w the standard normals of the step and n the noise of its gradient.
+with w the standard normals of the step and n the noise of its gradient; and the stationary covariance of such a chain,
+Sigma = A Sigma A^T + S, in float64, by doubling.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,11 +21,14 @@ from ergodica.errors import InputError
 from ergodica.integrators import Kernel, Setting, State
 from ergodica.phase import Evaluation, Phase, Point
 from ergodica.recipe import Recipe
+from ergodica.targets import Target
 from ergodica.tree import Layout
-from ergodica.verify.discrete.quadratic import SAME
+from ergodica.verify.discrete.quadratic import SAME_DERIVATIVE, slope_and_hessian
 
-POINTS = 2  # random points, beside the mean, at which the derivatives must be the same
-ADVICE = "eg.exact_law is for constant D, Q and mass: look at this one by eg.audit or a run"
+RANDOM_POINTS = 2  # beside the mean, at which the derivatives must be the same
+MOST_DOUBLINGS = 60  # a chain that needs more than 2^60 steps to forget cannot be told from one that never does
+FEEDBACK_ROUNDS = 5_000
+LINEAR_ONLY = "eg.exact_law is for constant D, Q and mass: look at this one by eg.audit or a run"
 
 
 class AffineStep(NamedTuple):
@@ -62,34 +67,26 @@ class PhaseLaw(NamedTuple):
         return np.sqrt(np.diag(self.covariance))
 
 
-def phase_law(recipe: Recipe, target: Any, phase: Phase, temperature: float) -> PhaseLaw:
+def phase_law(recipe: Recipe, target: Target, phase: Phase, temperature: float) -> PhaseLaw:
     """The law on the whole phase; `target` has a quadratic potential."""
     layout, rng = Layout.of(phase), np.random.default_rng(1)
     start = np.asarray(layout.ravel(phase))
     bare = Recipe(energy=recipe.energy)  # H does not look at D and Q: compiled once for all that share the energy
-    slope, hessian = _energy_derivatives(bare, target, layout, start, temperature)
+    given = (bare, target, layout, jnp.asarray(temperature))
+    slope, hessian = slope_and_hessian(_hamiltonian, start, *given)
     for size in (1.0, 3.0):
-        other = _energy_derivatives(bare, target, layout, start + size * rng.normal(size=start.shape), temperature)[1]
-        if not np.max(np.abs(other - hessian)) <= SAME * np.max(np.abs(hessian)):
+        other = slope_and_hessian(_hamiltonian, start + size * rng.normal(size=start.shape), *given)[1]
+        if not np.max(np.abs(other - hessian)) <= SAME_DERIVATIVE * np.max(np.abs(hessian)):
             kinds = ", ".join(f"eg.{type(e).__name__}" for e in recipe.energies if not isinstance(e, Gaussian))
             raise InputError(
-                f"the step is not linear: the energy {kinds} of an auxiliary slot is not quadratic; {ADVICE}"
+                f"the step is not linear: the energy {kinds} of an auxiliary slot is not quadratic; {LINEAR_ONLY}"
             )
     covariance = temperature * np.linalg.inv(hessian)
     return PhaseLaw(start - np.linalg.solve(hessian, slope), (covariance + covariance.T) / 2)
 
 
-def _energy_derivatives(recipe: Recipe, target: Any, layout: Layout, vector: np.ndarray, temperature: float):
-    found = _hamiltonian_derivatives(recipe, target, layout, jnp.asarray(vector), jnp.asarray(temperature))
-    return tuple(np.asarray(x) for x in found)
-
-
-@eqx.filter_jit
-def _hamiltonian_derivatives(recipe, target, layout: Layout, vector: Array, temperature: Array) -> tuple[Array, Array]:
-    def slope(x):
-        return jax.grad(lambda x: recipe.hamiltonian(target, layout.unravel(x), temperature=temperature))(x)
-
-    return slope(vector), jax.jacfwd(slope)(vector)
+def _hamiltonian(x: Array, recipe: Recipe, target: Target, layout: Layout, temperature: Array) -> Array:
+    return recipe.hamiltonian(target, layout.unravel(x), temperature=temperature)
 
 
 def affine_step(kernel: Kernel, phase: Phase, law: PhaseLaw, step_size: float, temperature: float) -> AffineStep:
@@ -114,9 +111,10 @@ def affine_step(kernel: Kernel, phase: Phase, law: PhaseLaw, step_size: float, t
 def refuse_curved(kernel: Kernel, phase: Phase, law: PhaseLaw, step_size: float, temperature: float) -> None:
     """Raise InputError unless the step has the same derivatives wherever the law lives."""
     draws, rng = _draws_layout(kernel, phase), np.random.default_rng(2)
-    free = draws.size + Layout.of(phase.position).size
-    scale = np.concatenate([law.scale, law.scale[: Layout.of(phase.position).size]])
-    widths = np.concatenate([law.scale, np.ones(draws.size), 1 / law.scale[: free - draws.size]])
+    position = law.scale[: Layout.of(phase.position).size]
+    free = draws.size + position.size
+    scale = np.concatenate([law.scale, position])
+    widths = np.concatenate([law.scale, np.ones(draws.size), 1 / position])
 
     def derivatives(spread: float) -> np.ndarray:
         point = law.mean + spread * law.scale * rng.normal(size=law.mean.shape)
@@ -124,22 +122,23 @@ def refuse_curved(kernel: Kernel, phase: Phase, law: PhaseLaw, step_size: float,
         return _at(kernel, phase, draws, point, rest, step_size, temperature)[1] * widths / scale[:, None]
 
     first = derivatives(0.0)
-    for _ in range(POINTS):
+    for _ in range(RANDOM_POINTS):
         change = np.max(np.abs(derivatives(2.0) - first)) / np.max(np.abs(first))
-        if not change < SAME:
+        if not change < SAME_DERIVATIVE:
             raise InputError(
                 f"the step is not linear: its derivative changes by {change:.3g} of its size between two points"
-                f"{_who_reads(kernel.recipe, phase)}; {ADVICE}"
+                f"{_who_reads(kernel.recipe, phase)}; {LINEAR_ONLY}"
             )
 
 
 def _who_reads(recipe: Recipe, phase: Phase) -> str:
     """The blocks of D and Q that depend on the phase, in words."""
     point = Point(phase, jax.ShapeDtypeStruct((), tree.common_dtype(phase.position)))
-    blocks = [(f"diffusion[{slot!r}]", slot) for slot in recipe.diffusion]
-    blocks += [(f"curl[{pair!r}]", pair) for pair in recipe.curl]
-    found = [(name, sorted(recipe.reads(point, key))) for name, key in blocks]
-    words = [f"{name} depends on " + " and ".join(f"z.{slot}" for slot in read) for name, read in found if read]
+    found = {f"diffusion[{slot!r}]": recipe.reads(point, slot) for slot in recipe.diffusion}
+    found |= {f"curl[{pair!r}]": recipe.reads(point, pair) for pair in recipe.curl}
+    words = [
+        f"{name} depends on " + " and ".join(f"z.{s}" for s in sorted(read)) for name, read in found.items() if read
+    ]
     return f" ({', '.join(words)})" if words else ""
 
 
@@ -180,3 +179,60 @@ def _linearised(kernel: Kernel, phase: Layout, draws: Layout, vector: Array, ste
 
     value, along, met = jax.linearize(step, vector, has_aux=True)
     return value, jax.vmap(along, out_axes=1)(jnp.eye(vector.size)), *met
+
+
+def radius(matrix: np.ndarray) -> float:
+    """The spectral radius."""
+    return float(np.max(np.abs(np.linalg.eigvals(matrix))))
+
+
+class Doubling:
+    """Sigma = sum_k A^k S (A^k)^T for any S, the first 2^m terms in m rounds (Smith, 1968).
+
+    With Sigma_m the sum of the first 2^m terms, Sigma_(m+1) = Sigma_m + A^(2^m) Sigma_m (A^(2^m))^T.
+    """
+
+    def __init__(self, transition: np.ndarray):
+        self.powers = [transition]
+        # the round after one with a power of size p adds p^4 of what is there
+        while np.linalg.norm(self.powers[-1]) > 1e-5:
+            if len(self.powers) == MOST_DOUBLINGS or not np.all(np.isfinite(self.powers[-1])):
+                raise InputError(
+                    f"the spectral radius {radius(transition):.15g} of a step is too close to 1 for float64: take a "
+                    "larger step, or scale the target's coordinates"
+                )
+            self.powers.append(self.powers[-1] @ self.powers[-1])
+
+    def solve(self, noise: np.ndarray) -> np.ndarray:
+        total = noise
+        for power in self.powers:
+            total = total + power @ total @ power.T
+        return (total + total.T) / 2
+
+
+def solve_with_feedback(
+    doubling: Doubling, noise: np.ndarray, feedback: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray | None:
+    """Sigma = A Sigma A^T + S + feedback(Sigma), `feedback` linear and PSD for PSD arguments; None if there is none.
+
+    Summed as a Neumann series. What comes back in each round is PSD, so it turns into the slowest direction of the map,
+    whose eigenvalue is its spectral radius: the series converges exactly when that is below 1, and once only this
+    direction is left, the rest of the series is geometric.
+    """
+    total = added = doubling.solve(noise)
+    for _ in range(FEEDBACK_ROUNDS):
+        before, added = added, doubling.solve(feedback(added))
+        size = np.linalg.norm(added)
+        if size <= 1e-17 * np.linalg.norm(total):
+            return total
+        total = total + added
+        ratio = np.sum(added * before) / np.sum(before * before)
+        others = np.linalg.norm(added - ratio * before) / size
+        if others < 1e-6 and ratio >= 1:
+            return None
+        if others < 1e-13:
+            return total + added * ratio / (1 - ratio)
+    raise InputError(
+        "the effect of the batches' noise on itself did not settle: the step is too close to the largest stable one; "
+        "take a smaller step"
+    )

@@ -12,6 +12,7 @@ solved with it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -22,25 +23,36 @@ from jaxtyping import PyTree
 from ergodica import structure
 from ergodica.errors import InputError
 from ergodica.gradients import GradientNoise, Known, PerExample, as_gradient_noise
-from ergodica.integrators import Kernel, Leapfrog
+from ergodica.integrators import Integrator, Kernel, Leapfrog
 from ergodica.phase import Phase
 from ergodica.recipe import Recipe
+from ergodica.targets import Target
 from ergodica.tree import Layout
-from ergodica.verify.discrete.affine import AffineStep, PhaseLaw, affine_step, phase_law, refuse_curved
+from ergodica.verify.discrete.affine import (
+    AffineStep,
+    Doubling,
+    PhaseLaw,
+    affine_step,
+    phase_law,
+    radius,
+    refuse_curved,
+    solve_with_feedback,
+)
 from ergodica.verify.discrete.law import DiscreteLaw, LawTable
-from ergodica.verify.discrete.lyapunov import Doubling, radius, solve_with_feedback
 from ergodica.verify.discrete.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
-from ergodica.verify.precision import widened
+from ergodica.verify.sde import widened
 
-STABLE = 1 - 1e-13  # spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
-PHASE_LIMIT = 1_000  # numbers in the phase: matrices of its size are solved densely
+STABLE_RADIUS = (
+    1 - 1e-13
+)  # spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
+MOST_NUMBERS = 1_000  # numbers in the phase: matrices of its size are solved densely
 
 
 def exact_law(
     recipe: Recipe,
-    target: Any,
+    target: Target,
     step_size: float | Sequence[float],
-    integrator: Any = None,
+    integrator: Integrator | None = None,
     gradient_noise: Any = None,
     temperature: float = 1.0,
     *,
@@ -50,8 +62,11 @@ def exact_law(
 ) -> DiscreteLaw | LawTable:
     """Mean and covariance of the *discrete* chain on a Gaussian target, exact to rounding; float64 in any mode.
 
-    Sigma = A Sigma A^T + S, with A and S from the library's own step. For a list of step sizes, or of batch sizes, a
-    table and a picture of the bias. Leapfrog with its Metropolis test has the target's law at every step size.
+    Use it to choose a step size and a batch size: it gives the bias that a run would show after infinitely many steps,
+    without sampling. A linear step on a Gaussian target leaves the Gaussian invariant whose covariance solves
+    Sigma = A Sigma A^T + S (docs/explanation/mathematics.md; for SGLD see https://arxiv.org/abs/1501.00438), with A and
+    S from the library's own step. For a list of step sizes, or of batch sizes, a table and a picture of the bias.
+    Leapfrog with its Metropolis test has the target's law at every step size.
 
     Args:
         recipe: with constant D, Q and mass: `eg.sgld`, `eg.sghmc`, `eg.sgfs`, ... or your own.
@@ -67,6 +82,9 @@ def exact_law(
         compensate: False leaves the noise alone; True subtracts that of the batch where no V is given. By default what
             `eg.sample` does: V is subtracted where `gradient_noise`, or the recipe (`eg.sgfs`), gives it.
         position: an example of the position, where the target has no `init`.
+
+    Returns:
+        A `DiscreteLaw` with `mean`, `covariance` and `bias`; a `LawTable` for lists. `print` shows either.
 
     Example:
         >>> import ergodica as eg
@@ -108,7 +126,7 @@ def _table(step_sizes: list[float], columns: list["_Column"]) -> LawTable:
 def _check_arguments(recipe: Any, target: Any) -> None:
     if not isinstance(recipe, Recipe):
         raise InputError(f"exact_law takes the recipe first, then the target; the first is a {type(recipe).__name__}")
-    if not getattr(target, "has_potential", False):
+    if not isinstance(target, Target) or not target.has_potential:
         raise InputError(
             "exact_law needs a target with a potential (eg.Density, eg.Posterior), to see that it is Gaussian"
         )
@@ -121,14 +139,16 @@ def _check_arguments(recipe: Any, target: Any) -> None:
 class _Chain:
     """What all step sizes and batches share: the Gaussian, its law on the phase, and the shapes."""
 
-    def __init__(self, recipe: Recipe, target: Any, start: PyTree, integrator: Any, temperature: float):
+    def __init__(
+        self, recipe: Recipe, target: Target, start: PyTree, integrator: Integrator | None, temperature: float
+    ):
         self.recipe, self.target, self.integrator, self.temperature = recipe, target, integrator, temperature
         self.position = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
         kernel = Kernel(target, recipe, integrator)
         self.phase: Phase = kernel.init(self.position, jax.random.key(0), temperature).phase
-        if Layout.of(self.phase).size > PHASE_LIMIT:
+        if Layout.of(self.phase).size > MOST_NUMBERS:
             raise InputError(
-                f"the phase holds {Layout.of(self.phase).size:,} numbers, more than {PHASE_LIMIT:,}: exact_law solves "
+                f"the phase holds {Layout.of(self.phase).size:,} numbers, more than {MOST_NUMBERS:,}: exact_law solves "
                 "dense matrices of that size; take a smaller target of the same kind"
             )
         self.is_exact = isinstance(kernel.integrator, Leapfrog)
@@ -136,21 +156,17 @@ class _Chain:
         self.gaussian = as_density(gaussian, self.position)
         self.mean = gaussian.mean
         self.law = phase_law(recipe, self.gaussian, self.phase, temperature)
-        self._spread: ExampleSpread | None = None
 
-    @property
+    @cached_property
     def spread(self) -> ExampleSpread:
-        if self._spread is None:
-            self._spread = example_spread(self.target, self.position, self.mean)
-        return self._spread
+        return example_spread(self.target, self.position, self.mean)
 
     def with_noise(self, given: GradientNoise | None, batch_size: int | None, compensate: bool | None) -> "_Column":
         """The chain with the noise of a batch, or with the V given, and what its steps subtract."""
-        layout = Layout.of(self.position)
         given = None if given is None else widened(given)
-        covariance, modes = np.zeros((layout.size, layout.size)), None
+        covariance, modes = np.zeros((self.mean.size, self.mean.size)), None
         if isinstance(given, Known):
-            noise = given.operator((), layout)
+            noise = given.operator((), Layout.of(self.position))
             structure.check_psd("gradient_noise", noise, strict=False)
             covariance = np.asarray(noise.to_dense())
         if batch_size is not None:
@@ -176,15 +192,12 @@ class _Chain:
         if compensate is False or not has_noise:
             return None
         if isinstance(given, PerExample):  # what it estimates on average
-            return Known(self._like_position(np.diag(covariance)))
+            return Known(Layout.of(self.position).unravel(jnp.asarray(np.diag(covariance))))
         if given is not None:
             return given
         if self.recipe.gradient_noise is not None:
             return Known(self.recipe.gradient_noise)
         return Known(covariance) if compensate else None
-
-    def _like_position(self, vector: np.ndarray) -> PyTree:
-        return Layout.of(self.position).unravel(jnp.asarray(vector))
 
 
 @dataclass
@@ -209,7 +222,7 @@ class _Column:
             return found
         here, largest = radius(self._step(step_size).transition), self.largest_stable(step_size)
         why = f"the spectral radius of a step is {here:.6g}, expected below 1"
-        if here < STABLE:
+        if here < STABLE_RADIUS:
             why = "the noise of the batches grows faster with the distance from the mean than the steps shrink it"
         advice = f"the largest stable step size is {largest or 0:.4g}"
         if largest is None:
@@ -261,7 +274,7 @@ class _Column:
         scale = self.chain.law.scale
         position = scale[: len(self.covariance)]
         unit = step.in_units(scale)
-        if not radius(unit.transition) < STABLE:
+        if not radius(unit.transition) < STABLE_RADIUS:
             return None
         noise = position[:, None] * self.covariance * position
         doubling = Doubling(unit.transition)

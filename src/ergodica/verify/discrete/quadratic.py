@@ -1,5 +1,6 @@
 """Is a target Gaussian? Its mean, its precision and the noise of its minibatch gradients, by differentiation."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,11 +10,11 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets import Density
+from ergodica.targets import Density, Posterior, Target
 from ergodica.tree import Layout
 
-SAME = 1e-8  # relative change, in units of the law, up to which a derivative counts as constant
-STRAIGHT = 1e-5  # relative difference up to which a slope counts as that of the Gaussian: float32 data round it
+SAME_DERIVATIVE = 1e-8  # relative change, in units of the law, up to which a derivative counts as constant
+STRAIGHT_SLOPE = 1e-5  # relative difference up to which a slope counts as that of the Gaussian: float32 data round it
 HESSIAN_LIMIT = 2 * 10**7  # numbers in the Hessians of all examples
 BLOCK_NUMBERS = 2**22  # numbers of per-example derivatives made at a time
 
@@ -55,11 +56,11 @@ def as_density(law: Quadratic, position: PyTree) -> Density:
     return Density(QuadraticPotential(jnp.asarray(law.mean), jnp.asarray(law.precision)), init=position)
 
 
-def quadratic_of(target: Any, position: PyTree) -> Quadratic:
+def quadratic_of(target: Target, position: PyTree) -> Quadratic:
     """The Gaussian that the target is; refuses any other target.
 
     Hessian and slope are compared at the position, about it at its own scale, at its mirror image, and at 3 and 30
-    standard deviations on both sides: the Hessian alone is the same in both of two modes that are alike.
+    standard deviations on both sides: the Hessian alone is the same in both of two modes that look the same.
     """
     layout, rng = Layout.of(position), np.random.default_rng(20150615)
     start = np.asarray(layout.ravel(position))
@@ -86,22 +87,32 @@ def _refuse_bent(hessian: np.ndarray, slope: np.ndarray, x: np.ndarray, offset: 
     """Where the slope is not hessian @ x, up to rounding of its parts."""
     size = np.abs(hessian) @ np.abs(x) + np.abs(offset) + np.sqrt(np.diag(hessian))
     change = np.max(np.abs(slope - hessian @ x) / size)
-    if not change < STRAIGHT:
+    if not change < STRAIGHT_SLOPE:
         raise InputError(
             f"the target is not Gaussian: the slope of its potential is off by {change:.3g} of its size from that of a "
             "Gaussian with the same Hessian; has it several modes?"
         )
 
 
-def _derivatives(target: Any, layout: Layout, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    slope, hessian = (np.asarray(x) for x in _potential_derivatives(target, layout, jnp.asarray(vector)))
+def _derivatives(target: Target, layout: Layout, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    slope, hessian = slope_and_hessian(_potential, vector, target, layout)
     return slope, (hessian + hessian.T) / 2
 
 
+def _potential(x: Array, target: Target, layout: Layout) -> Array:
+    return target.potential(layout.unravel(x))
+
+
+def slope_and_hessian(function: Callable[..., Array], vector: np.ndarray, *args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Of function(vector, *args), compiled once for a function and any numbers."""
+    slope, hessian = _slope_and_hessian(function, jnp.asarray(vector), args)
+    return np.asarray(slope), np.asarray(hessian)
+
+
 @eqx.filter_jit
-def _potential_derivatives(target: Any, layout: Layout, vector: Array) -> tuple[Array, Array]:
-    def slope(x):
-        return jax.grad(lambda x: target.potential(layout.unravel(x)))(x)
+def _slope_and_hessian(function: Callable[..., Array], vector: Array, args: tuple[Any, ...]) -> tuple[Array, Array]:
+    def slope(x: Array) -> Array:
+        return jax.grad(function)(x, *args)
 
     return slope(vector), jax.jacfwd(slope)(vector)
 
@@ -109,33 +120,33 @@ def _potential_derivatives(target: Any, layout: Layout, vector: Array) -> tuple[
 def _refuse_other(hessian: np.ndarray, other: np.ndarray) -> None:
     scale = np.sqrt(np.abs(np.diag(hessian))) + 1e-7 * np.sqrt(np.max(np.abs(hessian)))
     change = np.max(np.abs(other - hessian) / np.outer(scale, scale)) if np.all(scale > 0) else np.inf
-    if not change < SAME:
+    if not change < SAME_DERIVATIVE:
         raise InputError(
             f"the target is not Gaussian: the Hessian of its potential changes by {change:.3g} of its size between two "
             "points, expected the same everywhere; take eg.gallery.gaussian(mean=..., covariance=...) of about this "
-            "shape in its place, or look at the target itself by eg.audit or a run"
+            "shape instead, or look at the target itself by eg.audit or a run"
         )
 
 
-def example_spread(target: Any, position: PyTree, mean: np.ndarray) -> ExampleSpread:
+def example_spread(target: Posterior, position: PyTree, mean: np.ndarray) -> ExampleSpread:
     """The covariance of the examples' gradients at the mean, and how it grows away from it; from all rows."""
     layout, rng = Layout.of(position), np.random.default_rng(7)
     centre, elsewhere = jnp.asarray(mean), jnp.asarray(mean + (1 + np.abs(mean)) * rng.normal(size=mean.shape))
     direction = jnp.asarray(rng.normal(size=(1, mean.size)))
     gradients, curves = _over_rows(target, layout, centre, direction)
     change = np.abs(_over_rows(target, layout, elsewhere, direction)[1] - curves)
-    if not np.all(change <= SAME * np.abs(curves).max(axis=0)):
+    if not np.all(change <= SAME_DERIVATIVE * np.abs(curves).max(axis=0)):
         raise InputError(
             "the potential of all data is quadratic, but log_likelihood of a single row is not: with batches the "
             "chain is not linear; leave batch_size out, or give gradient_noise=V"
         )
     centred = gradients - gradients.mean(axis=0)
     at_mean = centred.T @ centred / max(target.size - 1, 1)
-    is_same = np.all(np.abs(curves - curves.mean(axis=0)) <= SAME * np.abs(curves).max(axis=0))
+    is_same = np.all(np.abs(curves - curves.mean(axis=0)) <= SAME_DERIVATIVE * np.abs(curves).max(axis=0))
     return ExampleSpread(target.size, at_mean, None if is_same else _modes(target, layout, centre))
 
 
-def _modes(target: Any, layout: Layout, mean: Array) -> np.ndarray:
+def _modes(target: Posterior, layout: Layout, mean: Array) -> np.ndarray:
     """Matrices with sum_j m_j X m_j = sum_i (k_i - k) X (k_i - k) / (N - 1) for every X, at most d^2 of them."""
     n, d = target.size, layout.size
     if n * d * d > HESSIAN_LIMIT:
@@ -151,7 +162,7 @@ def _modes(target: Any, layout: Layout, mean: Array) -> np.ndarray:
     return flat.reshape(-1, d, d)
 
 
-def _over_rows(target: Any, layout: Layout, vector: Array, directions: Array) -> tuple[np.ndarray, np.ndarray]:
+def _over_rows(target: Posterior, layout: Layout, vector: Array, directions: Array) -> tuple[np.ndarray, np.ndarray]:
     """Every example's gradient (N, d) and the derivatives of it along the directions (N, directions, d)."""
     block = max(1, BLOCK_NUMBERS // (layout.size * (1 + len(directions))))
     bare, parts = target.without_data(), []
@@ -163,7 +174,7 @@ def _over_rows(target: Any, layout: Layout, vector: Array, directions: Array) ->
 
 @eqx.filter_jit
 def _example_derivatives(
-    target: Any, layout: Layout, vector: Array, directions: Array, rows: PyTree
+    target: Posterior, layout: Layout, vector: Array, directions: Array, rows: PyTree
 ) -> tuple[Array, Array]:
     def gradients(x):
         return jax.vmap(layout.ravel)(target.example_gradients(layout.unravel(x), rows))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,17 +20,18 @@ from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
 from ergodica.verify.certificate.repairs import nearness
-from ergodica.verify.certificate.terms import Functions, Terms
+from ergodica.verify.certificate.terms import Terms
+from ergodica.verify.hand_written import Functions
 
-STARTS = (1.0, 0.5, 2.0, 0.2, 5.0)  # factors of H / T to set out from
-STEPS = 40
-NEARLY = 1e-3
-HELD = 1e-6  # the factor of H moves only if it must: where H is a quadratic itself, others could take its place
-FAR = (8.0, 16.0)  # how far out the energy must have risen, in distances of the points
-MOST = 40  # numbers up to which the Gaussian factors are tried
+START_FACTORS = (1.0, 0.5, 2.0, 0.2, 5.0)  # of H / T to set out from
+NEWTON_STEPS = 40
+NEARLY_SIMPLE = 1e-3
+HELD_BACK = 1e-6  # the factor of H moves only if it must: where H is a quadratic itself, others could take its place
+FAR_OUT = (8.0, 16.0)  # where the energy must have risen, in distances of the points
+MOST_GAUSSIAN = 40  # numbers up to which the Gaussian factors are tried
 
 
-class Quadratic(NamedTuple):
+class FactorResidual(NamedTuple):
     """The residual as a function of x at n points: constant (n,), linear (n, m), square (n, m, m); `sizes` (n, m+1):
     the sum of the sizes of what cancels in the constant and in each linear coefficient."""
 
@@ -38,8 +40,8 @@ class Quadratic(NamedTuple):
     square: np.ndarray
     sizes: np.ndarray
 
-    def take(self, rows: slice, active: list[int]) -> "Quadratic":
-        return Quadratic(
+    def take(self, rows: slice, active: list[int]) -> "FactorResidual":
+        return FactorResidual(
             self.constant[rows],
             self.linear[rows][:, active],
             self.square[rows][:, active][:, :, active],
@@ -78,17 +80,17 @@ def find_other_law(functions: Functions, terms: Terms, tolerance: float) -> Othe
                 continue
             factors = np.zeros(quadratic.linear.shape[1])
             factors[active] = found
-            if is_confining(functions, factors, still, terms):
-                hamiltonian = as_function(functions, factors, still, terms.temperature)
-                return OtherLaw(
-                    in_words(factors, still, terms.temperature), tuple(factors.tolist()), figure, hamiltonian
-                )
+            held = still if factors[1] else None
+            energy = OtherEnergy(functions, factors, held, np.asarray(terms.temperature))
+            if is_confining(energy, terms.points):
+                words = in_words(factors, held, terms.temperature)
+                return OtherLaw(words, tuple(factors.tolist()), figure, energy.hamiltonian)
     return None
 
 
 def active_sets(dim: int, has_volume: bool) -> Iterator[list[int]]:
     """Which factors to solve for, the simplest first."""
-    gaussian = list(range(2, 2 + 2 * dim)) if dim <= MOST else []
+    gaussian = list(range(2, 2 + 2 * dim)) if dim <= MOST_GAUSSIAN else []
     yield [0]
     if has_volume:
         yield [0, 1]
@@ -98,13 +100,13 @@ def active_sets(dim: int, has_volume: bool) -> Iterator[list[int]]:
         yield [0, 1, *gaussian]
 
 
-def solutions(quadratic: Quadratic, near: float) -> Iterator[np.ndarray]:
+def solutions(quadratic: FactorResidual, near: float) -> Iterator[np.ndarray]:
     """Where Gauss-Newton steps from several starts lead; a factor near a quarter of a whole number is that."""
-    costs = np.where(np.arange(quadratic.linear.shape[1]) == 0, HELD, 1.0)
-    for start in STARTS:
+    costs = np.where(np.arange(quadratic.linear.shape[1]) == 0, HELD_BACK, 1.0)
+    for start in START_FACTORS:
         x = np.zeros(quadratic.linear.shape[1])
         x[0] = start
-        for _ in range(STEPS):
+        for _ in range(NEWTON_STEPS):
             scale = quadratic.scale(x)
             slope = quadratic.linear + 2 * np.einsum("nkl,l->nk", quadratic.square, x)
             step = costs * np.linalg.lstsq(costs * slope / scale[:, None], -quadratic.at(x) / scale, rcond=1e-13)[0]
@@ -113,7 +115,7 @@ def solutions(quadratic: Quadratic, near: float) -> Iterator[np.ndarray]:
             if np.max(np.abs(step)) < 1e-15 * (1 + np.max(np.abs(x))):
                 break
         simple = np.round(4 * x) / 4
-        for close in (NEARLY, near):  # the simpler law first, where the residual cannot tell the two apart
+        for close in (NEARLY_SIMPLE, near):  # the simpler law first, where the residual cannot tell the two apart
             yield np.where(np.abs(x - simple) < close, simple, x)
 
 
@@ -130,11 +132,6 @@ def still_directions(terms: Terms) -> np.ndarray | None:
     return still if np.all(least > 1e-10 * size) else None
 
 
-def log_volume(diffusion: Callable, still: Array, z: Array) -> Array:
-    """log det D on the directions with noise."""
-    return jnp.linalg.slogdet(diffusion(z) + still @ still.T)[1]
-
-
 def volume_terms(terms: Terms, still: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The gradient e of log det D (n, dim), e_k = tr(D^-1 d_k D), and sum_ij D_ij d_i e_j (n,)."""
     inverse = np.linalg.inv(terms.diffusion + still @ still.T)
@@ -143,15 +140,13 @@ def volume_terms(terms: Terms, still: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return np.einsum("naak->nk", turned), bend - np.einsum("nij,nabi,nbaj->n", terms.diffusion, turned, turned)
 
 
-def residual_of_factors(terms: Terms, still: np.ndarray | None) -> Quadratic:
+def residual_of_factors(terms: Terms, still: np.ndarray | None) -> FactorResidual:
     """The residual's coefficients, with T div(D e) = (T div D) . e + T sum_ij D_ij d_i e_j."""
     n, dim = terms.points.shape
     drift, _, correction = np.moveaxis(terms.parts, 1, 0)
     slopes, bends = np.zeros((n, 2 + 2 * dim, dim)), np.zeros((n, 2 + 2 * dim))  # e_k; T sum_ij D_ij d_i e_kj
-    slopes[:, 0], bends[:, 0] = (
-        terms.slope,
-        terms.spreads[:, 1].sum(axis=-1) - np.sum(correction * terms.slope, axis=-1),
-    )
+    slopes[:, 0] = terms.slope
+    bends[:, 0] = terms.spreads[:, 1].sum(axis=-1) - np.sum(correction * terms.slope, axis=-1)
     if still is not None:
         slopes[:, 1], bend = volume_terms(terms, still)
         bends[:, 1] = terms.temperature * bend
@@ -161,7 +156,7 @@ def residual_of_factors(terms: Terms, still: np.ndarray | None) -> Quadratic:
     bends[:, 2 + dim :] = terms.temperature * np.einsum("nii->ni", terms.diffusion)
     along = slopes * (drift - 2 * correction)[:, None, :]
     constant = terms.spreads[:, 2] - terms.spreads[:, 0]
-    return Quadratic(
+    return FactorResidual(
         constant.sum(axis=-1),
         along.sum(axis=-1) - bends,
         terms.temperature * np.einsum("nki,nij,nlj->nkl", slopes, terms.diffusion, slopes),
@@ -169,45 +164,48 @@ def residual_of_factors(terms: Terms, still: np.ndarray | None) -> Quadratic:
     )
 
 
-def energy(functions: Functions, factors: Array, still: Array | None, temperature: Array | float, z: Array) -> Array:
-    """E = sum_k x_k E_k."""
-    _, diffusion, hamiltonian = functions
-    linear, square = jnp.split(factors[2:], 2)
-    volume = 0.0 if still is None else factors[1] * log_volume(diffusion, still, z)
-    return factors[0] * hamiltonian(z) / temperature + volume + jnp.dot(linear, z) + jnp.dot(square, z**2) / 2
+class OtherEnergy(eqx.Module):
+    """E = sum_k x_k E_k as a jnp function of z. A module: its numbers are arguments of what is compiled."""
 
+    functions: Functions
+    factors: np.ndarray
+    still: np.ndarray | None  # None where log det D has no part in it
+    temperature: np.ndarray
 
-def as_function(functions: Functions, factors: np.ndarray, still: np.ndarray | None, temperature: float) -> Callable:
-    """H' with exp(-H'/T) = exp(-E), a jnp function."""
+    def __call__(self, z: Array) -> Array:
+        _, diffusion, hamiltonian = self.functions
+        factors, temperature = (jnp.asarray(x, z.dtype) for x in (self.factors, self.temperature))
+        linear, square = jnp.split(factors[2:], 2)
+        volume = 0.0
+        if self.still is not None:
+            still = jnp.asarray(self.still, z.dtype)
+            volume = factors[1] * jnp.linalg.slogdet(diffusion(z) + still @ still.T)[1]
+        return factors[0] * hamiltonian(z) / temperature + volume + jnp.dot(linear, z) + jnp.dot(square, z**2) / 2
 
-    def hamiltonian(z):
-        held = None if still is None or factors[1] == 0 else jnp.asarray(still, z.dtype)
-        return temperature * energy(functions, jnp.asarray(factors, z.dtype), held, temperature, z)
-
-    return hamiltonian
+    def hamiltonian(self, z: Array) -> Array:
+        """H' with exp(-H'/T) = exp(-E)."""
+        return jnp.asarray(self.temperature, z.dtype) * self(z)
 
 
 @quick_filter_jit
-def _energies(functions: Functions, factors: Array, still: Array | None, temperature: Array, points: Array) -> Array:
-    return jax.vmap(lambda z: energy(functions, factors, still, temperature, z))(points)
+def _energies(energy: OtherEnergy, points: Array) -> Array:
+    return jax.vmap(energy)(points)
 
 
-def is_confining(functions: Functions, factors: np.ndarray, still: np.ndarray | None, terms: Terms) -> bool:
+def is_confining(energy: OtherEnergy, points: np.ndarray) -> bool:
     """Whether the energy is higher far out, in the directions of all points, than where the points are.
 
     An energy that falls is no law: friction of the wrong sign leaves exp(+H) invariant. Where H is not finite there is
     no mass.
     """
-    if factors[0] <= 0:
+    if energy.factors[0] <= 0:
         return False
-    centre, spans = terms.points.mean(axis=0), terms.points.std(axis=0)
-    rays = (terms.points - centre) / spans
-    rays /= np.sqrt(np.mean(rays**2, axis=-1, keepdims=True))  # as far out as the points are, in the mean square
-    held = None if still is None or factors[1] == 0 else jnp.asarray(still)
-    args = jnp.asarray(factors), held, jnp.asarray(terms.temperature)
+    centre, spans = points.mean(axis=0), points.std(axis=0)
+    rays = (points - centre) / spans
+    rays /= np.sqrt(np.mean(rays**2, axis=-1, keepdims=True))  # as far out as the points are, in mean square
     here, *there = (
-        np.asarray(_energies(functions, *args, jnp.asarray(points)))
-        for points in (terms.points, *(centre + far * spans * rays for far in FAR))
+        np.asarray(_energies(energy, jnp.asarray(places)))
+        for places in (points, *(centre + far * spans * rays for far in FAR_OUT))
     )
     return all(bool(np.all(~np.isfinite(values) | (values > np.max(here)))) for values in there)
 
@@ -222,6 +220,6 @@ def in_words(factors: np.ndarray, still: np.ndarray | None, temperature: float) 
         words += f" det(D)^({-factors[1]:.6g})"
     if terms:
         words += f" exp(-[{' '.join(terms).removeprefix('+')}])"
-    if factors[1] and still is not None and still.shape[1]:
+    if still is not None and still.shape[1]:
         words += ", det over the directions that have noise,"
     return words

@@ -12,6 +12,7 @@ import numpy as np
 
 import ergodica as eg
 from ergodica.tree import Layout
+from ergodica.verify.specimens import coupled_gammas, curved, information, second_moment
 
 EULER, SPLITTING, LEAPFROG = eg.Euler(), eg.Splitting(), eg.Leapfrog(steps=4)
 INTEGRATORS = (EULER, SPLITTING, LEAPFROG)
@@ -88,17 +89,12 @@ def bent(theta):
     return 0.1 * first**4 + 0.3 * first**2 + 0.2 * first + jnp.sum((rest - 0.3 * first**2 + 0.4) ** 2)
 
 
-def positive_potential(q):
-    """Two coupled Gamma laws."""
-    return jnp.sum(q - 1.5 * jnp.log(q)) + 0.3 * (q[0] - q[1]) ** 2
-
-
 def tree_potential(q):
     return bent(jnp.concatenate([q["matrix"].reshape(-1), q["vector"]]))
 
 
 BENT = eg.Density(bent, init=jnp.array([0.6, -0.3]))
-POSITIVE = eg.Density(positive_potential, init=jnp.array([1.3, 2.1]), domain=eg.positive)
+POSITIVE = eg.Density(coupled_gammas, init=jnp.array([1.3, 2.1]), domain=eg.positive)
 TREE = eg.Density(tree_potential, init={"matrix": jnp.array([[0.6, -0.3], [0.2, 0.4]]), "vector": jnp.array([-0.1])})
 TWO_PEAKS = eg.gallery.two_peaks()
 
@@ -108,19 +104,6 @@ TWO_PEAKS = eg.gallery.two_peaks()
 
 def elementwise_metric(z):
     return jax.tree.map(lambda q: 0.7 + 0.4 * jnp.sin(q) ** 2, z.position)
-
-
-def scaled_metric(z):
-    return 1.2 + 0.5 * jnp.sin(z.position[0] - 0.7 * z.position[1])
-
-
-def mixed_moment(q):
-    return (0.5 + q[0] ** 2 * q[1] ** 2 + q**2) ** 2
-
-
-def information(q):
-    mixed = 0.4 * jnp.sin(q[0] - q[1])
-    return jnp.stack([jnp.stack([1.1 + 0.3 * jnp.cos(q[0]), mixed]), jnp.stack([mixed, 1.4 + q[1] ** 2])])
 
 
 FISHER = eg.fisher(information, damping=0.1)
@@ -146,7 +129,7 @@ BUILDERS: dict[str, Builder] = {
     "sgrld/expanded_mean": Builder(eg.sgrld(eg.expanded_mean()), POSITIVE, _POSITION),
     "sgrld/fisher": Builder(eg.sgrld(FISHER), BENT, _POSITION),
     "sgrld/potential_scaled": Builder(eg.sgrld(eg.potential_scaled()), BENT, _POSITION),
-    "psgld/mixed": Builder(eg.psgld(mixed_moment, damping=0.3), BENT, _POSITION),
+    "psgld/mixed": Builder(eg.psgld(second_moment, damping=0.3), BENT, _POSITION),
     "irreversible_langevin/dense": Builder(eg.irreversible_langevin(SKEW, PSD), BENT, _POSITION),
     "hmc/scalar": Builder(eg.hmc(1.7), BENT, _BARE),
     "hmc/dense": Builder(eg.hmc(PSD), BENT, _BARE),
@@ -160,7 +143,7 @@ BUILDERS: dict[str, Builder] = {
     "riemannian_sgnht/elementwise": Builder(eg.riemannian_sgnht(eg.Elementwise(elementwise_metric)), BENT, _MOMENTUM),
     "riemannian_sgnht/fisher": Builder(eg.riemannian_sgnht(FISHER), BENT, _MOMENTUM),
     "sgrhmc/constant": Builder(eg.sgrhmc(PSD), BENT, _MOMENTUM),
-    "sgrhmc/scaled": Builder(eg.sgrhmc(eg.Scaled(scaled_metric)), BENT, _MOMENTUM),
+    "sgrhmc/scaled": Builder(eg.sgrhmc(eg.Scaled(curved)), BENT, _MOMENTUM),
     "sgrhmc/expanded_mean": Builder(eg.sgrhmc(eg.expanded_mean()), POSITIVE, _MOMENTUM),
     "sgrhmc/fisher": Builder(eg.sgrhmc(FISHER), BENT, _MOMENTUM),
     "sgrhmc/friction": Builder(eg.sgrhmc(eg.expanded_mean(), friction=2.0), POSITIVE, _MOMENTUM),

@@ -8,20 +8,14 @@ import pytest
 
 from ergodica_paper import best_step
 from ergodica_paper.best_step import BOUND, BestStep
+from ergodica_paper.two_dimensional.trials import StepTrial
 
 STEPS = best_step.grid(0.0025, 0.16, 12)
 
 
-class Fake(NamedTuple):
-    """What made-up chains gave."""
-
-    step_size: float
-    bias: float
-    bias_error: float
-    time: float
-    time_error: float
-    lost: int
-    chains: int
+def made_up(step: float, *figures: float) -> StepTrial:
+    """What made-up chains gave: bias, its error, time, its error, chains lost, chains."""
+    return StepTrial(step, 1.0, *figures)
 
 
 class Subject(NamedTuple):
@@ -39,15 +33,15 @@ class Subject(NamedTuple):
     quickest: float = np.inf
     slope: float = 1.0
 
-    def chains(self, step: float, chains: int, rng: np.random.Generator) -> Fake:
+    def chains(self, step: float, chains: int, rng: np.random.Generator) -> StepTrial:
         error, spread = self.error / np.sqrt(chains), 1 / np.sqrt(10 * chains)
         time = max(step**-self.slope, step / self.quickest**2) * np.exp(spread * rng.normal())
         lost = rng.binomial(chains, 1 / 30) if step >= self.loses_from else 0
         bias = self.bias + BOUND * (step / self.largest) ** 2 + error * rng.normal()
-        return Fake(step, bias, error, time, time * spread, lost, chains)
+        return made_up(step, bias, error, time, time * spread, lost, chains)
 
 
-def searched(subject: Subject) -> BestStep[Fake]:
+def searched(subject: Subject) -> BestStep[StepTrial]:
     rng = np.random.default_rng(5)
 
     def attempt(chains):
@@ -95,7 +89,7 @@ def test_a_step_that_loses_fresh_chains_is_out_with_all_larger_ones():
 
 def test_trials_that_met_nothing_are_no_obstacle():
     """An infinite time is slower than any, and no curve goes through it."""
-    trials = [Fake(s, 0.0, 0.01, 1 / s if s > 0.01 else np.inf, 0.1 / s, 0, 24) for s in STEPS]
+    trials = [made_up(s, 0.0, 0.01, 1 / s if s > 0.01 else np.inf, 0.1 / s, 0, 24) for s in STEPS]
     ranked = best_step.ranked(trials)
     assert [r.step_size for r in ranked][:3] == pytest.approx([*reversed(STEPS)][:3])
     assert np.isinf(ranked[-1].time)
@@ -118,8 +112,8 @@ def test_that_no_step_was_confirmed_is_not_yet_that_there_is_none(subject, is_sh
 
 
 def test_one_step_that_may_be_within_the_bound_leaves_it_open():
-    out, lost = (Fake(0.1, 1.0, 0.1, 1.0, 0.1, 0, 24), Fake(0.2, np.nan, np.nan, np.nan, np.nan, 1, 24))
-    unknown = Fake(0.3, 0.2, 0.1, 1.0, 0.1, 0, 24)
+    out, lost = (made_up(0.1, 1.0, 0.1, 1.0, 0.1, 0, 24), made_up(0.2, np.nan, np.nan, np.nan, np.nan, 1, 24))
+    unknown = made_up(0.3, 0.2, 0.1, 1.0, 0.1, 0, 24)
     assert BestStep(None, np.nan, [out, lost, unknown], [], 0.0).has_none  # it is larger than one that lost a chain
     below = unknown._replace(step_size=0.05)
     assert not BestStep(None, np.nan, [below, out, lost], [], 0.0).has_none
@@ -127,7 +121,7 @@ def test_one_step_that_may_be_within_the_bound_leaves_it_open():
 
 
 def test_fresh_chains_refuse_what_is_biased_or_lost():
-    good = Fake(0.1, 0.9 * BOUND, 0.01, 1.0, 0.1, 0, 24)
+    good = made_up(0.1, 0.9 * BOUND, 0.01, 1.0, 0.1, 0, 24)
     assert best_step.is_confirmed(good)
     assert not best_step.is_confirmed(good._replace(bias=-1.1 * BOUND))
     assert not best_step.is_confirmed(good._replace(lost=1))

@@ -18,10 +18,10 @@ from tests.builders import (
     INTEGRATORS,
     POSITIVE,
     bent,
+    coupled_gammas,
     flat_points,
     flat_sde,
     information,
-    positive_potential,
 )  # fmt: skip
 from tests.oracle import fokker_planck
 
@@ -123,9 +123,7 @@ def test_sgrld_is_the_right_column():
 
 def test_sgrld_with_the_expanded_mean_is_the_right_column():
     """G^-1 = diag(theta), so Gamma = 1."""
-    assert_drift(
-        eg.sgrld(eg.expanded_mean()), POSITIVE, lambda t: {"position": -(Q * jax.grad(positive_potential)(Q) - t)}
-    )
+    assert_drift(eg.sgrld(eg.expanded_mean()), POSITIVE, lambda t: {"position": -(Q * jax.grad(coupled_gammas)(Q) - t)})
 
 
 def test_sgrhmc_is_the_right_column():

@@ -175,6 +175,17 @@ def grid_error(steps: Sequence[float]) -> float:
     return _spacing(steps) / _parts(steps) / math.sqrt(12)
 
 
+def search_settings(length: int) -> dict[str, Any]:
+    """What a report says of a search for the best step, of chains of this many steps."""
+    return {
+        "error of a log time from the finer grid, at most": FINEST,
+        "steps of a chain": length,
+        "share of a chain that is not counted": WARMUP,
+        "bound on the bias, sds": BOUND,
+        "standard errors that count": SURE,
+    }
+
+
 def search(steps: Mapping[S, Sequence[float]], attempt: Attempt[S, T], confirm: Attempt[S, T]) -> dict[S, BestStep[T]]:
     """The best step of every subject.
 

@@ -4,7 +4,7 @@ Runs of the same seed see the same documents in the same order, whatever the sam
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from ergodica.lda.perplexity import unigram_law
 from ergodica.lda.settings import Settings, settings_of
 from ergodica.lda.stream import Batch
 from ergodica.lda.training import Row, Training, begin
-from ergodica_paper.result import Ask
+from ergodica_paper.result import Ask, PaperItem, Result
 
 SHOWN_PRESETS = ("paper", "tuned")
 TOPICS = 50  # of a corpus, as in the paper
@@ -246,3 +246,10 @@ def resample(training: Training, every: int | None) -> None:
     key = jax.random.fold_in(jax.random.key(learner.seed), learner.steps)
     phase = recipe.draw_auxiliaries(learner.state.phase.position, key, 1.0)
     learner.state = learner.state._replace(phase=phase)
+
+
+def lda_item(
+    name: str, title: str, source: str, run: Callable[[Ask], Result], code: Sequence[str], seconds: tuple[float, float]
+) -> PaperItem:
+    """An item that reads the corpus."""
+    return PaperItem(name, title, source, run, (*code, "ergodica_paper/lda_runs.py"), seconds, reads_corpus=True)

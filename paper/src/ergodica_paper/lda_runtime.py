@@ -28,10 +28,11 @@ from ergodica_paper.lda_runs import (
     Setup,
     batches,
     begin_training,
+    lda_item,
     pool_of,
     seeds_of,
 )
-from ergodica_paper.result import Ask, Claim, PaperItem, Picture, Result, Table
+from ergodica_paper.result import Ask, Claim, Picture, Result, Table
 from ergodica_paper.style import LABELS, new_figure
 from ergodica_paper.verdict import SURE, Answer, Measurement, beyond_chance, counted, judged
 
@@ -311,12 +312,7 @@ def _bars(axis: Any, timings: Sequence[Timing]) -> None:
     axis.errorbar(left, names, xerr=[Measurement.of(t.seconds).error for t in timings], fmt="none", ecolor="#000000")
 
 
-ITEM = PaperItem(
-    name="lda-runtime",
-    title="Topic models: seconds per 100 documents",
-    source="figure 3 (lower left)",
-    run=run,
-    code=("ergodica_paper/lda_runtime.py", "ergodica_paper/lda_runs.py", "ergodica/lda/learner.py"),
-    seconds=(15, 200),
-    reads_corpus=True,
-)
+ITEM = lda_item(
+    "lda-runtime", "Topic models: seconds per 100 documents", "figure 3 (lower left)", run,
+    ("ergodica_paper/lda_runtime.py", "ergodica/lda/learner.py"), (15, 200),
+)  # fmt: skip

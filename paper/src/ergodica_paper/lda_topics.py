@@ -13,8 +13,8 @@ from ergodica.lda.samplers import SAMPLERS
 from ergodica.lda.topics import LEVEL, Topic, band_words, top_words, topics_of
 from ergodica.lda.training import Training
 from ergodica_paper import lda_runs
-from ergodica_paper.lda_runs import DocumentPool, Length, Setup, learn, pool_of, seeds_of
-from ergodica_paper.result import Ask, PaperItem, Picture, Result, Table
+from ergodica_paper.lda_runs import DocumentPool, Length, Setup, lda_item, learn, pool_of, seeds_of
+from ergodica_paper.result import Ask, Picture, Result, Table
 from ergodica_paper.style import COLOURS, LABELS, new_figure
 
 TOPICS, WORDS = 11, 7
@@ -165,12 +165,7 @@ def _picture(topics: Sequence[Topic], best: str, band: str) -> Picture:
     return Picture("topics", caption, figure, "words")
 
 
-ITEM = PaperItem(
-    name="lda-topics",
-    title="Topic models: top words of eleven topics",
-    source="supplement, table of topics",
-    run=run,
-    code=("ergodica_paper/lda_topics.py", "ergodica_paper/lda_runs.py", "ergodica/lda/topics.py"),
-    seconds=(10, 90),
-    reads_corpus=True,
-)
+ITEM = lda_item(
+    "lda-topics", "Topic models: top words of eleven topics", "supplement, table of topics", run,
+    ("ergodica_paper/lda_topics.py", "ergodica/lda/topics.py"), (10, 90),
+)  # fmt: skip

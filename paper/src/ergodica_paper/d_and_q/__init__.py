@@ -1,11 +1,11 @@
 """The supplement's discussion of the choice of D and Q, measured: escapes over a barrier and crossings of it."""
 
-from ergodica_paper.best_step import BOUND, FINEST, WARMUP, BestStep, NoStep, grid, seeds
+from ergodica_paper import best_step
+from ergodica_paper.best_step import BOUND, BestStep, NoStep, grid, seeds
 from ergodica_paper.d_and_q import claims, peaks, pictures
 from ergodica_paper.d_and_q.chains import Choice, compiled
 from ergodica_paper.d_and_q.trials import CHAINS, SEEDS, Figures, search, try_all
 from ergodica_paper.result import Ask, PaperItem, Result
-from ergodica_paper.verdict import SURE
 
 LENGTH = {False: 3000, True: 16_000}  # steps of a chain, quick and full
 STEPS = grid(0.1, 1.6, 8)  # in units of `trials.unit`
@@ -156,15 +156,11 @@ def _settings(ask: Ask) -> dict:
         "mean of Q": 1.0,
         "steps between momentum resamplings": EVERY,
         "step sizes, in units of 1/w (with Q) or 1/(w^2 D), w^2 = 8 h": [float(f"{x:.4g}") for x in STEPS],
-        "error of a log time from the finer grid, at most": FINEST,
         "starts": "drawn from the law",
-        "steps of a chain": LENGTH[ask.full],
-        "share of a chain that is not counted": WARMUP,
         "seeds": SEEDS,
         "chains of a seed": CHAINS,
         "chains of a seed, near the modes": NEAR_MODE_CHAINS // SEEDS,
-        "bound on the bias, sds": BOUND,
-        "standard errors that count": SURE,
+        **best_step.search_settings(LENGTH[ask.full]),
     }
 
 

@@ -6,8 +6,8 @@ from ergodica.lda.samplers import SAMPLERS
 from ergodica_paper.lda_perplexity.claims import claims_of, comparisons_of, expanded_mean
 from ergodica_paper.lda_perplexity.plan import Runs, make, plan_of
 from ergodica_paper.lda_perplexity.shown import dirichlet, pictures_of, tables_of
-from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, Setup, pool_of, seeds_of
-from ergodica_paper.result import Ask, PaperItem, Result
+from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, Setup, lda_item, pool_of, seeds_of
+from ergodica_paper.result import Ask, Result
 from ergodica_paper.style import LABELS
 
 
@@ -68,19 +68,8 @@ def _settings(runs: Runs) -> dict[str, Any]:
     }  # fmt: skip
 
 
-ITEM = PaperItem(
-    name="lda-perplexity",
-    title="Topic models: perplexity against documents",
-    source="figure 3 (upper left, right) and supplement",
-    run=run,
-    code=(
-        "ergodica_paper/lda_perplexity/__init__.py",
-        "ergodica_paper/lda_perplexity/comparison.py",
-        "ergodica_paper/lda_perplexity/claims.py",
-        "ergodica_paper/lda_perplexity/plan.py",
-        "ergodica_paper/lda_runs.py",
-        "ergodica/lda/samplers.py",
-    ),
-    seconds=(30, 960),
-    reads_corpus=True,
-)
+ITEM = lda_item(
+    "lda-perplexity", "Topic models: perplexity against documents", "figure 3 (upper left, right) and supplement", run,
+    [*(f"ergodica_paper/lda_perplexity/{name}.py" for name in ("__init__", "comparison", "claims", "plan")),
+     "ergodica/lda/samplers.py"], (30, 960),
+)  # fmt: skip

@@ -78,31 +78,24 @@ def certify_random(ask: Ask) -> list[Certified]:
 def named_claim(found: Sequence[Certified]) -> Claim:
     """Asked of every sampler."""
     answers = [Answer(LABELS[c.name], yes_if(c.is_kept)) for c in found]
-    return judged(
-        "theorem-1-section-3",
-        "The samplers of section 3, cast as recipes, have exp(-H) as a stationary law.",
-        "Theorem 1 and section 3",
-        answers,
-        _told(found),
-        _figures(found),
-        picture="certificates",
-        rule=f"Sampler by sampler: {RULE}.",
-    )
+    statement = "The samplers of section 3, cast as recipes, have exp(-H) as a stationary law."
+    source, rule = "Theorem 1 and section 3", f"Sampler by sampler: {RULE}."
+    return _claim("theorem-1-section-3", statement, source, answers, found, rule)
 
 
 def random_claim(found: Sequence[Certified]) -> Claim:
     """Asked of all of them at once: the theorem is of any D and Q, so that one that fails is enough."""
     answers = [Answer("random recipes", yes_if(all(c.is_kept for c in found)))]
-    return judged(
-        "theorem-1-random",
-        "Any positive semidefinite D(z) and skew Q(z) give a process with the stationary law exp(-H).",
-        "Theorem 1, section 2.1",
-        answers,
-        _told(found),
-        _figures(found),
-        picture="certificates",
-        rule=f"For every one of the random recipes {RULE}.",
-    )
+    statement = "Any positive semidefinite D(z) and skew Q(z) give a process with the stationary law exp(-H)."
+    source, rule = "Theorem 1, section 2.1", f"For every one of the random recipes {RULE}."
+    return _claim("theorem-1-random", statement, source, answers, found, rule)
+
+
+def _claim(
+    name: str, statement: str, source: str, answers: Sequence[Answer], found: Sequence[Certified], rule: str
+) -> Claim:
+    told, figures = _told(found), _figures(found)
+    return judged(name, statement, source, answers, told, figures, picture="certificates", rule=rule)
 
 
 def _told(found: Sequence[Certified]) -> str:

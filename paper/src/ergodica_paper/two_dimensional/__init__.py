@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ergodica_paper import best_step
-from ergodica_paper.best_step import BOUND, FINEST, WARMUP, BestStep, NoStep, grid, seeds
+from ergodica_paper.best_step import BOUND, BestStep, NoStep, grid, seeds
 from ergodica_paper.result import Ask, PaperItem, Result
 from ergodica_paper.two_dimensional import claims, density, pictures
 from ergodica_paper.two_dimensional.chains import Arm, arms, compiled
 from ergodica_paper.two_dimensional.claims import At, Way
 from ergodica_paper.two_dimensional.measured import SEEDS, START, STEIN_DRAWS, MeasuredSampler, discrepancy, measure
 from ergodica_paper.two_dimensional.trials import CHAINS, EACH, Sample, attempt
-from ergodica_paper.verdict import SURE
 
 LENGTH = {False: 4000, True: 16_000}  # steps of a chain, quick and full
 CALLS = {False: 2, True: 4}  # of the chains that decide, each of `CHAINS`
@@ -151,15 +150,11 @@ def _settings(ask: Ask) -> dict:
         "metric offset": density.OFFSET,
         "frictions": FRICTIONS[ask.full],
         "step sizes": [float(f"{x:.4g}") for x in STEPS],
-        "error of a log time from the finer grid, at most": FINEST,
         "chains of a trial": EACH,
         "starts": "drawn from the law, but for the paths",
-        "steps of a chain": LENGTH[ask.full],
-        "share of a chain that is not counted": WARMUP,
         "seeds": SEEDS,
         "chains at the best step": CALLS[ask.full] * CHAINS,
-        "bound on the bias, sds": BOUND,
-        "standard errors that count": SURE,
+        **best_step.search_settings(LENGTH[ask.full]),
         "start of the paths": START,
         "draws for the Stein discrepancy": STEIN_DRAWS,
     }

@@ -10,12 +10,13 @@ THREADS ?= 1
 .DEFAULT_GOAL := help
 # Two pips in one .venv would race under make -j.
 .NOTPARALLEL:
-.PHONY: help install test test-all lint bench attacks calibrate errata figures run clean
+.PHONY: help install test test-all test-float32 lint bench attacks calibrate errata figures run clean
 
 help:
 	@echo "make run      redo the paper, claim by claim, in five minutes: report/index.html"
 	@echo "make test     run the tests            (make test ARGS='-k recipe' for some of them)"
 	@echo "make test-all the tests that take long as well"
+	@echo "make test-float32  the part of the tests that also holds in JAX's default precision"
 	@echo "make lint     style, types, layers"
 	@echo "make bench    benchmarks against peers, ratios on stdout"
 	@echo "make calibrate  false alarms and power of the audits, measured (half an hour)"
@@ -28,7 +29,7 @@ install: $(VENV)/.package
 
 # Two workers on two cores, one thread each. XLA sizes its thread pool by NPROC: on JAX 0.10.2 a large matrix product used
 # 1.8 cores without it and 1.0 with it, while --xla_cpu_multi_thread_eigen=false left it at 1.9.
-TESTS := test test-all
+TESTS := test test-all test-float32
 $(TESTS): export JAX_PLATFORMS := cpu
 $(TESTS): export NPROC := $(THREADS)
 $(TESTS): export OMP_NUM_THREADS := $(THREADS)
@@ -42,6 +43,10 @@ test: $(VENV)/.dev
 # `long` is a marker of tests that take tens of seconds and look at what a short one of their kind has looked at already.
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-float32: export ERGODICA_FLOAT32 := 1
+test-float32: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' tests $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

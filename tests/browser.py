@@ -1,15 +1,14 @@
-"""Headless Chromium, for tests of pages. Without one a test is skipped; in CI, where it was promised, it fails."""
+"""Headless Chromium, for tests of pages. Without one a test is skipped (tests/needs.py)."""
 
 import html
 import json
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.needs import missing
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
@@ -23,10 +22,7 @@ def browse(page: Path, profile: Path, width: int = 1300, *more: str) -> tuple[st
     """The document after its scripts ran, and what the browser had to say."""
     browser = next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
-        missing = "no Chromium on this machine: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        missing("browser", "no Chromium on this machine: apt-get install chromium")
     window = (f"--user-data-dir={profile}", f"--window-size={width},900", *more, page.as_uri())
     found = subprocess.run([browser, *OPTIONS, *window], capture_output=True, text=True, timeout=120, check=True)
     return found.stdout, [line for line in found.stderr.splitlines() if "CONSOLE" in line]

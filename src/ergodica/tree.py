@@ -95,7 +95,7 @@ def is_staged() -> bool:
 
 
 def paths(x: PyTree) -> list[str]:
-    """The name of each leaf, as a person would write it: `position['w'][0]` gives `['w'][0]`."""
+    """The name of each leaf, as one would write it: `position['w'][0]` gives `['w'][0]`."""
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(x)]
 
 

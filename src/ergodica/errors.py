@@ -19,7 +19,7 @@ class InputError(ValueError):
 class NonFiniteError(ArithmeticError):
     """All chains became non-finite: the message names the chain, the step and what to do.
 
-    `eg.sample` freezes a chain that becomes NaN or infinite, warns, and goes on with the others; it raises this only
+    `eg.sample` freezes a chain that becomes NaN or infinite, warns, and continues with the others; it raises this only
     when none is left. The usual cause is a step that is too large.
 
     Example:

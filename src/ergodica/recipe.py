@@ -171,6 +171,10 @@ class Recipe(eqx.Module):
             names, values = (*names, name), (*values, energy.draw(k, point, name))
         return phase_type(names)(*values)
 
+    def curl_key(self, row: str, col: str) -> tuple[str, str]:
+        """The pair under which the block of Q between two slots was given."""
+        return (row, col) if (row, col) in self.curl else (col, row)
+
     def curl_block(self, operators: Operators, row: str, col: str) -> Operator:
         """Q_row,col from the triangle that was given."""
         return operators[row, col] if (row, col) in operators else scaled(-1, operators[col, row].transpose())

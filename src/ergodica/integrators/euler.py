@@ -30,10 +30,10 @@ class Euler(Integrator):
     Leaves invariant: exp(-H/T) up to an error of order eps.
 
     Example:
-        >>> import jax, ergodica as eg
-        >>> kernel = eg.Kernel(eg.gallery.gaussian(2), eg.sghmc(), integrator=eg.Euler())
-        >>> state = kernel.init(kernel.target.init, jax.random.key(0))
-        >>> state, info = kernel.step(state, jax.random.key(1), step_size=0.1)
+        >>> import ergodica as eg
+        >>> settings = dict(steps=10, step_size=0.1, chains=2, integrator=eg.Euler())
+        >>> eg.sample(eg.gallery.gaussian(2), eg.sghmc(), **settings).posterior.shape
+        (2, 10, 2)
 
     Reference:
         Ma, Chen and Fox (2015), Eqs. 7 and 8, https://arxiv.org/abs/1506.04696, with the signs of docs/paper/errata.md.

@@ -32,22 +32,25 @@ class State(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What is known of a step; in a compiled loop a field that is not used is not computed."""
+    """What is known of a step; in a compiled loop a field that is not used is not computed.
+
+    Args:
+        potential: of the step's batch; None where the target has gradients only.
+        cuts: directions in which gradient noise exceeded the noise to inject, and was cut at zero.
+        largest_step: the largest step without such a cut.
+        accepted: whether a trajectory was accepted; always, where there is no Metropolis test.
+        gradient_norm: the length of the gradient.
+        after_friction: the phase whose momenta show the temperature: in a splitting the phase right after friction,
+            else that after the step. On a Gaussian the momenta right after friction have temperature T at any stable
+            step, while at the end of the step it is T / (1 - h² w² / 4) for a frequency w.
+    """
 
     potential: Array | None
-    """Of the step's batch."""
     cuts: Array
-    """Directions in which gradient noise exceeded the noise to inject, and was cut at zero."""
     largest_step: Array
-    """The largest step without such a cut."""
     accepted: Array
-    """Whether a trajectory was accepted; always, where there is no Metropolis test."""
     gradient_norm: Array
     after_friction: Phase
-    """Whose momenta show the temperature: in a splitting the phase right after friction, else that after the step.
-
-    On a Gaussian the momenta right after friction have temperature T at any stable step, while at the end of the step
-    it is T / (1 - h² w² / 4) for a frequency w."""
 
 
 class Kernel(eqx.Module):

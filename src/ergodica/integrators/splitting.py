@@ -237,21 +237,21 @@ def _thermostats(recipe: Recipe) -> list[str]:
 
 
 def _is_elementwise(recipe: Recipe, name: str, slot: str) -> bool:
-    field = recipe.curl.get((name, slot), recipe.curl.get((slot, name)))
+    field = recipe.curl[recipe.curl_key(name, slot)]
     return isinstance(field, Elementwise) or (isinstance(field, Coupling) and field.elementwise)
 
 
 def _curl(recipe: Recipe, points: list[Point]) -> Operator:
     """R = Q_(momentum, position), the mean over a cross-fitted pair."""
     (name,) = recipe.momenta
-    key = (name, "position") if (name, "position") in recipe.curl else ("position", name)
+    key = recipe.curl_key(name, "position")
     each = [{key: recipe.curl[key].at(p, *key)} for p in points]
     return recipe.curl_block(mean_operators(each), name, "position")
 
 
 def _curl_reads(recipe: Recipe, point: Point) -> set[str]:
     (name,) = recipe.momenta
-    return recipe.reads(point, (name, "position") if (name, "position") in recipe.curl else ("position", name))
+    return recipe.reads(point, recipe.curl_key(name, "position"))
 
 
 def _refusal(recipe: Recipe, phase: Phase) -> str | None:
@@ -273,8 +273,7 @@ def _refusal(recipe: Recipe, phase: Phase) -> str | None:
     if not {frozenset(pair) for pair in recipe.curl} <= allowed:
         return f"the splitting knows blocks of Q between momentum and position or thermostats only: {advice}"
     for slot in _thermostats(recipe):
-        key = (name, slot) if (name, slot) in recipe.curl else (slot, name)
-        if slot in recipe.reads(point, key):
+        if slot in recipe.reads(point, recipe.curl_key(name, slot)):
             return f"the splitting needs a coupling that does not read z.{slot} itself: {advice}"
     for slot, energy in recipe.energy.items():
         if isinstance(energy, Energy) and set(energy.gradient(point, slot)) - {slot}:

@@ -5,27 +5,6 @@ thermostat, T the temperature, eps the step size, V the covariance of the stocha
 the rows of r and the columns of q; its mirror image, -Q_rq^T, is never written.
 """
 
-from ergodica.samplers.hamiltonian import hmc, relativistic_sghmc, sghmc
-from ergodica.samplers.langevin import irreversible_langevin, psgld, sgfs, sgld, sgrld
-from ergodica.samplers.metrics import expanded_mean, fisher, potential_scaled
-from ergodica.samplers.riemannian import gsgrhmc, sgrhmc
-from ergodica.samplers.thermostat import coordinate_sgnht, riemannian_sgnht, sgnht
+import lazy_loader
 
-__all__ = [
-    "coordinate_sgnht",
-    "expanded_mean",
-    "fisher",
-    "gsgrhmc",
-    "hmc",
-    "irreversible_langevin",
-    "potential_scaled",
-    "psgld",
-    "relativistic_sghmc",
-    "riemannian_sgnht",
-    "sgfs",
-    "sghmc",
-    "sgld",
-    "sgnht",
-    "sgrhmc",
-    "sgrld",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

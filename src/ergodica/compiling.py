@@ -14,26 +14,26 @@ from ergodica.errors import InputError
 
 # jaxlib 0.10.2 on the CPU computes small matrix-vector products fused with a reduction wrongly beyond row 16,384 of a
 # vmap (jax-ml/jax#39103): a likelihood over many rows may hold one. Without this kind of fusion it is right.
-SOUND = {"xla_cpu_experimental_ynn_fusion_type": ""} if jaxlib.__version__ == "0.10.2" else {}
+SOUND_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""} if jaxlib.__version__ == "0.10.2" else {}
 # Optimising the code of what runs once costs more than it saves.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True} | SOUND
+QUICK_OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True, **SOUND_OPTIONS}
 if jaxlib.__version__.startswith("0.10."):  # later ones refuse the option; here it compiles in half the time
-    QUICK["xla_cpu_use_fusion_emitters"] = False
+    QUICK_OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
 
 def sound_filter_jit(function: Callable) -> Callable:
     """eqx.filter_jit, not to be nested in another jit."""
-    return eqx.filter_jit(function, compiler_options=SOUND)  # type: ignore[call-overload]
+    return eqx.filter_jit(function, compiler_options=SOUND_OPTIONS)  # type: ignore[call-overload]
 
 
 def quick_jit(function: Callable) -> Callable:
     """jax.jit for what runs once: it compiles in a half to a fifth of the time."""
-    return jax.jit(function, compiler_options=QUICK)
+    return jax.jit(function, compiler_options=QUICK_OPTIONS)
 
 
 def quick_filter_jit(function: Callable) -> Callable:
     """`quick_jit` of a function of functions; those that differ in numbers only (Partial, modules) share it."""
-    return eqx.filter_jit(function, compiler_options=QUICK)  # type: ignore[call-overload]
+    return eqx.filter_jit(function, compiler_options=QUICK_OPTIONS)  # type: ignore[call-overload]
 
 
 def quick_keys(rng: np.random.Generator, count: int) -> Array:
@@ -44,7 +44,7 @@ def quick_keys(rng: np.random.Generator, count: int) -> Array:
 
 @contextmanager
 def traceable(what: str) -> Iterator[None]:
-    """Around the first use of a person's functions: what JAX cannot trace becomes one line that says what to do."""
+    """Wraps the first use of a user's functions: what JAX cannot trace becomes one line that says what to do."""
     try:
         yield
     except jax.errors.TracerArrayConversionError as error:

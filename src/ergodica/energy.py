@@ -1,4 +1,8 @@
-"""Energies of the auxiliary slots: g in H = U + g, with the law exp(-g/T) drawn exactly."""
+"""Energies of the auxiliary slots: g in H = U + g, with the law exp(-g/T) drawn exactly.
+
+The position keeps the law exp(-U/T) only if the integral of exp(-g/T) over the auxiliary slots does not depend on it.
+All energies here but `eg.Energy` see to that by not reading the position at all.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -39,10 +43,21 @@ class AuxiliaryEnergy(eqx.Module):
 
 
 class Gaussian(AuxiliaryEnergy):
-    """r^T M^-1 r / 2, the slot shaped like the position; drawn from N(0, T M).
+    """A momentum's kinetic energy, r^T M^-1 r / 2, the slot shaped like the position.
+
+    The energy to give a momentum unless there is a reason not to: friction on it is solved exactly by `eg.Splitting`.
+    The slot is drawn from N(0, T M).
 
     Args:
         mass: M, a scalar, a vector shaped like the position, or a dense matrix; the identity if left out.
+
+    Example:
+        >>> import ergodica as eg
+        >>> recipe = eg.Recipe(
+        ...     energy={"momentum": eg.Gaussian(mass=2.0)},
+        ...     diffusion={"momentum": eg.Constant(1.0)},
+        ...     curl={("momentum", "position"): eg.Constant(1.0)},
+        ... )
     """
 
     mass: Constant | None
@@ -52,7 +67,7 @@ class Gaussian(AuxiliaryEnergy):
         self.mass = None if mass is None else Constant(mass)
         if self.mass is not None:
             _refuse_negative("eg.Gaussian: mass", self.mass, strict=True)
-        # a 2-D square array is a matrix or a diagonal for a 2-D slot; which one is known once the slot is
+        # a square array is a matrix, or a diagonal for a slot of that shape: which one is known once the slot is
         is_square = self.mass is not None and self.mass.root_entries is not None
         self.inverse_mass = Constant(_inverse(self.mass.entries)) if is_square else None  # pyright: ignore
 
@@ -86,11 +101,25 @@ def _layout(point: Point, name: str) -> Layout:
 
 
 class Thermostat(AuxiliaryEnergy):
-    """(d/2) (xi - center)^2 with d the number of entries of the position (docs/paper/errata.md: not 1/(2d) as printed).
+    """A thermostat's energy, (d/2) (xi - center)^2, with d the number of entries of the position.
+
+    Use it with a curl that couples the thermostat to a momentum, as `eg.sgnht` does: xi becomes a friction that adapts
+    to gradient noise. The paper prints 1/(2d) instead of d/2 (docs/paper/errata.md).
 
     Args:
         center: A, the thermostat's mean.
         per_coordinate: one thermostat for each coordinate, (1/2) sum_i (xi_i - center)^2, shaped like the position.
+
+    Example:
+        >>> import ergodica as eg
+        >>> recipe = eg.Recipe(  # SGNHT
+        ...     energy={"momentum": eg.Gaussian(), "thermostat": eg.Thermostat(center=2.0)},
+        ...     diffusion={"momentum": eg.Constant(2.0)},
+        ...     curl={
+        ...         ("momentum", "position"): eg.Constant(1.0),
+        ...         ("momentum", "thermostat"): eg.Coupling(lambda z: z.momentum, elementwise=True, shared=True),
+        ...     },
+        ... )
     """
 
     center: Array
@@ -125,11 +154,25 @@ class Thermostat(AuxiliaryEnergy):
 
 
 class Relativistic(AuxiliaryEnergy):
-    """sum_i m c^2 sqrt(r_i^2 / (m c)^2 + 1): no coordinate moves faster than c (Lu et al., 2017).
+    """A kinetic energy with a speed limit, sum_i m c^2 sqrt(r_i^2 / (m c)^2 + 1): no coordinate moves faster than c.
+
+    Use it where a few huge gradients would throw a Gaussian momentum far away. Friction on it has no closed form, so
+    its integrators are a little less accurate. The slot is drawn exactly, by rejection.
 
     Args:
         mass: m, a positive number.
         speed: c, a positive number.
+
+    Example:
+        >>> import ergodica as eg
+        >>> recipe = eg.Recipe(
+        ...     energy={"momentum": eg.Relativistic(mass=1.0, speed=2.0)},
+        ...     diffusion={"momentum": eg.Constant(1.0)},
+        ...     curl={("momentum", "position"): eg.Constant(1.0)},
+        ... )
+
+    Reference:
+        Lu, Perrone, Hasenclever, Teh and Vollmer (2017), https://arxiv.org/abs/1609.04388.
     """
 
     mass: Array
@@ -192,13 +235,28 @@ def hyperbolic(key: Array, b: Array, shape: tuple[int, ...], dtype: Any) -> Arra
 
 
 class Energy(AuxiliaryEnergy):
-    """Any energy of one's own. The integral of exp(-g/T) over the slot must not depend on the position.
+    """An energy g of your own, for an auxiliary slot of any shape.
+
+    Use it for heavier tails, or a kinetic energy that depends on the position. The integral of exp(-g/T) over the slot
+    must not depend on the position; if it is Z(position), add `z.temperature` * log Z to g. `eg.certify` checks that,
+    and that `draw` follows the law.
 
     Args:
-        fn: g(z), a scalar function of the phase; it may read `z.temperature` (a log-determinant inside g must be
-            scaled by it).
+        fn: g(z), a scalar function of the phase.
         draw: draw(key, z), an exact draw of the slot from exp(-g/T) with T = `z.temperature`, given the slots
             before it.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ergodica as eg
+        >>> logistic = eg.Energy(  # exp(-g/T) is a logistic density with scale T
+        ...     lambda z: jnp.sum(z.momentum + 2 * z.temperature * jax.nn.softplus(-z.momentum / z.temperature)),
+        ...     lambda key, z: z.temperature * jax.random.logistic(key, z.position.shape),
+        ... )
+        >>> recipe = eg.Recipe(
+        ...     energy={"momentum": logistic},
+        ...     diffusion={"momentum": eg.Constant(1.0)},
+        ...     curl={("momentum", "position"): eg.Constant(1.0)},
+        ... )
     """
 
     fn: Callable[[View], Array]
@@ -247,7 +305,7 @@ def _inverse(entries: PyTree) -> Array:
 
 
 def _refuse_negative(what: str, constant: Constant, strict: bool) -> None:
-    """Refuse negative (strict: or zero) scalars and vectors; matrices are looked at in `recipe.init`."""
+    """Refuse negative (strict: or zero) scalars and vectors; matrices are checked in `recipe.init`."""
     for leaf in jax.tree.leaves(constant.entries):
         if tree.is_traced(leaf) or (leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]):
             continue

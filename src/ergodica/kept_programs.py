@@ -1,12 +1,12 @@
 """Compiled programs kept for the next process, in the user's cache folder, so that its first run starts in a second.
 
-JAX writes and reads the entries; here is where, how much, and when. They are our own compilations alone: JAX's settings
-are changed while one of ours may be made, and then put back. Nothing is kept where the user has a cache of their own
-(`jax_compilation_cache_dir`), or set `ERGODICA_CACHE=off`; `ERGODICA_CACHE=/a/folder` puts it elsewhere. A folder that
-cannot be written, an entry that is damaged, a disk that is full: then it is compiled, as without a cache. JAX packs
-entries by zlib, whose checksum has a damaged one refused and not run. Where it would take zstd, which it writes without
-one, nothing is kept. JAX never writes over an entry, so one that is damaged (a process was killed while it wrote it) is
-removed here: it is looked for where more was compiled than came to the folder.
+JAX writes and reads the entries; this module decides where, how many, and when. Only our own compilations are kept:
+JAX's settings are changed while one of ours may run, and then put back. Nothing is kept if the user has a cache of
+their own (`jax_compilation_cache_dir`) or set `ERGODICA_CACHE=off`; `ERGODICA_CACHE=/a/folder` puts it elsewhere. If
+the folder cannot be written, an entry is damaged or the disk is full, programs are compiled as without a cache. JAX
+packs entries with zlib, whose checksum makes it refuse a damaged one. With zstd, which it would write without a
+checksum, nothing is kept. JAX never writes over an entry, so a damaged one (its process was killed while writing) is
+removed here: we search for it when more programs were compiled than arrived in the folder.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ import jax
 import jaxlib
 from jax.experimental.compilation_cache import compilation_cache
 
-LARGEST = 256 * 2**20  # bytes of all that is kept; beyond, the older half goes
-VARIABLE = "ERGODICA_CACHE"
-DIRECTORY, SWITCH = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
-# a program that took no time to compile is worth keeping as well: a run has some twenty of them
-SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
+MAXIMUM_BYTES = 256 * 2**20  # of all that is kept; beyond that the older half is deleted
+CACHE_VARIABLE = "ERGODICA_CACHE"
+JAX_DIRECTORY, JAX_SWITCH = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
+# programs that compile fast are worth keeping too: a run has some twenty of them
+JAX_SETTINGS = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
 
-MISS = "/jax/compilation_cache/cache_misses"
-ENTRY = "-cache"  # how the names of entries end
+MISS_EVENT = "/jax/compilation_cache/cache_misses"
+ENTRY_SUFFIX = "-cache"  # how the names of entries end
 
 _lock, _noting = threading.Lock(), threading.Lock()
 _inside = 0  # runs that are compiling, in all threads
@@ -44,7 +44,7 @@ _misses = 0
 
 @contextmanager
 def keeping_programs() -> Iterator[None]:
-    """What is compiled meanwhile is looked up in the cache, and put there."""
+    """Programs compiled inside this block are looked up in the cache, and put there."""
     if not _enter():
         yield
         return
@@ -59,9 +59,9 @@ def _enter() -> bool:
     with _lock:
         if _inside == 0:
             folder = _folder()
-            if folder is None or getattr(jax.config, DIRECTORY) or not getattr(jax.config, SWITCH):
+            if folder is None or getattr(jax.config, JAX_DIRECTORY) or not getattr(jax.config, JAX_SWITCH):
                 return False
-            changed = {DIRECTORY: str(folder), **SETTINGS}
+            changed = {JAX_DIRECTORY: str(folder), **JAX_SETTINGS}
             _before.update({name: getattr(jax.config, name) for name in changed})
             _be_quiet()
             _count_misses()
@@ -90,7 +90,10 @@ def _set(values: dict[str, object]) -> None:
 
 @cache
 def _be_quiet() -> None:
-    """A cache that does not work is no concern of whoever samples. Once: to put filters back is not safe in threads."""
+    """Hide JAX's warnings about its cache: a broken cache is not the user's problem.
+
+    Once and for all: restoring filters is not safe in threads.
+    """
     warnings.filterwarnings("ignore", r"Error (reading|writing) persistent compilation cache entry")
 
 
@@ -102,7 +105,7 @@ def _count_misses() -> None:
 def _note(event: str, **_: object) -> None:
     """JAX has compiled a program and is about to write it."""
     global _missed, _misses
-    if event == MISS and _inside:
+    if event == MISS_EVENT and _inside:
         with _noting:
             folder = _folder()
             if _missed is None and folder is not None:
@@ -118,7 +121,7 @@ def _names(folder: Path) -> set[str]:
 
 def _remove_damaged(folder: Path, names: set[str]) -> None:
     for name in names:
-        if not name.endswith(ENTRY):
+        if not name.endswith(ENTRY_SUFFIX):
             continue
         with suppress(OSError):
             try:
@@ -129,8 +132,8 @@ def _remove_damaged(folder: Path, names: set[str]) -> None:
 
 @cache
 def _folder() -> Path | None:
-    """Of this version of the compiler and this kind of processor; None where nothing is kept."""
-    asked = os.environ.get(VARIABLE, "")
+    """The folder for this version of the compiler and this kind of processor; None where nothing is kept."""
+    asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in ("off", "0", "no", "none", "false") or _has_zstd():
         return None
     try:
@@ -159,13 +162,13 @@ def _processor() -> str:
 
 
 def _prune(root: Path) -> None:
-    """Down to half of LARGEST where there is more than that, the oldest first."""
+    """Delete the oldest entries, down to half of MAXIMUM_BYTES, if there is more than that."""
     found = [(path.stat(), path) for path in root.glob("jaxlib-*/*") if path.is_file()]
     total = sum(entry.st_size for entry, _ in found)
-    if total <= LARGEST:
+    if total <= MAXIMUM_BYTES:
         return
     for entry, path in sorted(found, key=lambda one: one[0].st_mtime):
         path.unlink(missing_ok=True)
         total -= entry.st_size
-        if total <= LARGEST // 2:
+        if total <= MAXIMUM_BYTES // 2:
             return

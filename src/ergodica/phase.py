@@ -19,7 +19,7 @@ def phase_type(names: tuple[str, ...]) -> type:
 
 
 class Evaluation(NamedTuple):
-    """What one look at the data gives: the gradient that moves the phase, and the potential that fields may read.
+    """The gradient that moves the phase, and the potential that fields may read.
 
     With full data `potential_gradient` is `gradient`. With minibatches the potential is that of another batch than
     the gradient it multiplies (docs/explanation/mathematics.md), and its own gradient is there for the correction.
@@ -33,8 +33,8 @@ class Evaluation(NamedTuple):
 class View:
     """What a field's or an energy's function sees of the phase, noting what it reads.
 
-    A slot that is never read has no derivative to take, so the correction costs nothing there: XLA would not fold
-    `0 * gradient` away by itself.
+    A slot that is never read has no derivative to take, so the correction costs nothing there. XLA would not remove
+    `0 * gradient` by itself: it must keep the NaN of 0 * infinity.
     """
 
     def __init__(self, slots: Mapping[str, PyTree], potential: Array | None, temperature: Any, reads: set[str]):
@@ -89,24 +89,21 @@ class Point(NamedTuple):
 
 
 class BatchPair(NamedTuple):
-    """Two batches drawn independently of each other, for recipes that read z.potential: each one's potential
-    multiplies the other one's gradient (cross-fitting), because a metric that looks at the gradient's own batch is
-    biased at every step size."""
+    """Two batches, drawn independently of each other, for one step of a recipe that reads `z.potential`.
+
+    Use it in a loop of your own around `eg.Kernel` with such a recipe (`eg.gsgrhmc`, or a metric from
+    `eg.potential_scaled`); `eg.sample` draws the pairs by itself. Each batch's potential multiplies the other one's
+    gradient. With a single batch the two would be correlated, and the drift wrong at every step size by
+    -Cov(D + Q, grad U) (docs/explanation/mathematics.md).
+
+    Args:
+        first: a batch, as the target's likelihood takes it.
+        second: another, of the same size. Two halves cost what one whole batch does.
+
+    Example:
+        >>> import ergodica as eg
+        >>> pair = eg.BatchPair(first={"x": [0.1, 0.7]}, second={"x": [0.4, -1.2]})
+    """
 
     first: PyTree
     second: PyTree
-
-
-def evaluate(target: Any, position: PyTree, batch: PyTree | None, reads_potential: bool) -> tuple[Evaluation, ...]:
-    """Potential and gradient, computed once and handed to all that need them; two, cross-fitted, from a pair."""
-    if isinstance(batch, BatchPair):
-        u_first, g_first = target.evaluate(position, batch.first)
-        u_second, g_second = target.evaluate(position, batch.second)
-        return Evaluation(g_first, u_second, g_second), Evaluation(g_second, u_first, g_first)
-    if reads_potential and batch is not None:
-        raise InputError(
-            "the recipe reads z.potential, and a metric from the gradient's own batch is biased at every step size: "
-            "give two batches drawn independently, eg.BatchPair(first, second), each of half the size"
-        )
-    potential, gradient = target.evaluate(position, batch)
-    return (Evaluation(gradient, potential, gradient),)

@@ -3,7 +3,21 @@
     dz = f(z) dt + sqrt(2 T D(z)) dW  leaves exp(-H/T) invariant when
     f(z) = -(D(z) + Q(z)) grad H(z) + T Gamma(z),  Gamma_i = sum_j d/dz_j (D_ij + Q_ij)
 
-(Ma, Chen, Fox, 2015, Theorem 1 and Eq. 3; with temperature, docs/explanation/mathematics.md.)
+(Ma, Chen and Fox, 2015, Theorem 1 and Eq. 3, https://arxiv.org/abs/1506.04696; with temperature,
+docs/explanation/mathematics.md.)
+
+Where Gamma comes from. Write p = exp(-H/T). The probability current of the process is
+
+    J_i = f_i p - T sum_j d/dz_j (D_ij p)
+
+Differentiating the product, with d p/dz_j = -p dH/dz_j / T, gives J_i = p (f_i + (D grad H)_i - T (div D)_i). Insert f:
+everything with D cancels. The term T div D in f is there to undo the drift that noise of varying strength causes by
+itself. What is left is made of Q alone, and is itself a derivative:
+
+    J_i = p (-(Q grad H)_i + T (div Q)_i) = T sum_j d/dz_j (Q_ij p)
+
+So div J = T sum_ij d^2/dz_i dz_j (Q_ij p), a symmetric derivative summed against a skew matrix: zero. Probability flows
+in closed loops, and p stays as it is. Without T div Q, J would not be such a derivative, and p would change.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,32 +31,47 @@ from jaxtyping import Array, PyTree
 from ergodica import structure, tree
 from ergodica.compiling import traceable
 from ergodica.energy import AuxiliaryEnergy
+from ergodica.errors import InputError
 from ergodica.fields import EXACT_LIMIT, Field
 from ergodica.operators import Operator, act, scaled
-from ergodica.phase import Evaluation, Phase, Point, evaluate, phase_type
+from ergodica.phase import BatchPair, Evaluation, Phase, Point, phase_type
+from ergodica.targets.base import Target
 from ergodica.tree import Combination, Layout
 
 Operators = dict[Any, Operator]
 
 
 class Recipe(eqx.Module):
-    """A sampler as its energy, its diffusion D by slot, and one triangle of its curl Q by pairs of slots.
+    """A sampler, written as its energy, its diffusion D and one triangle of its curl Q.
+
+    Use it to invent a sampler; `eg.sghmc` and the other builders return one. You write H, D and Q: drift, correction
+    and noise are derived from them, so the law is right whatever you write, as long as D is positive semidefinite. That
+    the chain also reaches every place is up to you: there must be some noise, and a path from it to the position.
+
+        dz = [-(D + Q) grad H + T Gamma] dt + sqrt(2 T D) dW,  Gamma_i = sum_j d/dz_j (D_ij + Q_ij)
 
     Leaves invariant: exp(-H/T), H = U(position) + the energies of the auxiliary slots.
 
     Args:
         energy: the auxiliary slots by name, each with its energy. `position` is always there.
         diffusion: PSD blocks of D by slot. A slot that is absent has no noise.
-        curl: blocks of Q by (row, column): dz_row = -Q_rc dH/dz_c; the other triangle, -transpose, is derived.
-        gradient_noise: V, where the recipe is built for a known one (SGFS); a run with batches compensates for it.
+        curl: blocks of Q by (row, column): dz_row = -Q_rc dH/dz_c. The other triangle, minus the transpose, is derived.
+        gradient_noise: V, where the recipe is built for a known one (`eg.sgfs`); a run with batches compensates for it.
 
     Example:
-        >>> import ergodica as eg
-        >>> recipe = eg.Recipe(
+        >>> import jax, ergodica as eg
+        >>> recipe = eg.Recipe(  # SGHMC
         ...     energy={"momentum": eg.Gaussian(mass=1.0)},
         ...     diffusion={"momentum": eg.Constant(1.0)},
         ...     curl={("momentum", "position"): eg.Constant(1.0)},
         ... )
+        >>> target = eg.gallery.gaussian(2)
+        >>> phase = recipe.init(target, target.init, jax.random.key(0))
+        >>> recipe.correction(target, phase).momentum.tolist()  # T Gamma: D and Q are constant
+        [0.0, 0.0]
+
+    Reference:
+        Ma, Chen and Fox (2015), https://arxiv.org/abs/1506.04696.
     """
 
     slots: tuple[str, ...] = eqx.field(static=True)
@@ -78,9 +107,12 @@ class Recipe(eqx.Module):
 
     # -- what users call --------------------------------------------------------------------------
 
-    def init(self, target: Any, position: PyTree, key: Array, temperature: Any = 1.0) -> Phase:
-        """The phase at `position`, auxiliaries drawn from exp(-g/T). Outside jit it looks at values: D PSD, Q skew,
-        `Elementwise` true to its name, everything finite."""
+    def init(self, target: Target, position: PyTree, key: Array, temperature: Any = 1.0) -> Phase:
+        """The phase at `position`, with auxiliary slots drawn from exp(-g/T).
+
+        Outside jit it also checks values at that point: D is PSD, Q is skew, an `eg.Elementwise` is elementwise, and
+        everything is finite.
+        """
         position = jax.tree.map(jnp.asarray, position)
         traced = tree.is_traced((position, key, self, temperature)) or tree.is_staged()
         structure.check_temperature(temperature)
@@ -92,25 +124,25 @@ class Recipe(eqx.Module):
                 structure.check_at(self, self.point_at(target, phase, temperature))
         return phase
 
-    def hamiltonian(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Array:
+    def hamiltonian(self, target: Target, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Array:
         """H = U(position) + the energies of the auxiliary slots."""
         point = Point(phase, temperature=temperature)
         return target.potential(phase.position, batch) + self.auxiliary_energy(point)
 
-    def drift(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
+    def drift(self, target: Target, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
         """f(z) = -(D + Q) grad H + T Gamma, like the phase. `batch=None`: all data."""
         evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
         return _like(phase, self.moves(phase, evaluations, temperature, 1.0))
 
-    def correction(self, target: Any, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
-        """T Gamma, like the phase. Above fields.EXACT_LIMIT entries a `Diagonal` takes a random probe (fixed key)."""
+    def correction(self, target: Target, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
+        """T Gamma, like the phase. Above `fields.EXACT_LIMIT` entries an `eg.Diagonal` takes a random probe."""
         evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
         gammas = [self.gamma(self.point(phase, e, temperature)) for e in evaluations]
         shares = [{slot: value.scaled(temperature / len(gammas)) for slot, value in g.items()} for g in gammas]
         return _like(phase, _sums(shares))
 
-    def matrices(self, target: Any, phase: Phase, temperature: Any = 1.0) -> tuple[Array, Array]:
-        """D and Q as dense matrices over the whole phase, for looking and checking on small problems."""
+    def matrices(self, target: Target, phase: Phase, temperature: Any = 1.0) -> tuple[Array, Array]:
+        """D and Q as dense matrices over the whole phase, to inspect small problems."""
         point = self.point_at(target, phase, temperature)
         layout = Layout.of(phase)
         starts, start = {}, 0
@@ -138,6 +170,10 @@ class Recipe(eqx.Module):
             point = Point(phase_type(names)(*values), temperature=temperature)
             names, values = (*names, name), (*values, energy.draw(k, point, name))
         return phase_type(names)(*values)
+
+    def curl_key(self, row: str, col: str) -> tuple[str, str]:
+        """The pair under which the block of Q between two slots was given."""
+        return (row, col) if (row, col) in self.curl else (col, row)
 
     def curl_block(self, operators: Operators, row: str, col: str) -> Operator:
         """Q_row,col from the triangle that was given."""
@@ -176,7 +212,10 @@ class Recipe(eqx.Module):
         return _sums(shares)
 
     def gamma(self, point: Point, key: Array | None = None) -> dict[str, Combination]:
-        """Gamma_i = sum_j d/dz_j (D_ij + Q_ij) by slot; a slot where it vanishes by structure is absent."""
+        """Gamma_i = sum_j d/dz_j (D_ij + Q_ij) by slot; a slot where it vanishes by structure is absent.
+
+        Each block knows the cheapest way to its own divergence (fields.py); here they are only added up.
+        """
         shares = [{slot: field.divergence(point, slot, slot, False, key)} for slot, field in self.diffusion.items()]
         for (row, col), field in self.curl.items():
             shares.append({row: field.divergence(point, row, col, False, key)})
@@ -190,15 +229,16 @@ class Recipe(eqx.Module):
     ) -> dict[str, Combination]:
         """time * f(z) = time * [-(D + Q) grad H + T Gamma] by slot; a slot that does not move is absent.
 
-        From a cross-fitted pair, D, Q and Gamma are means over both, but for what multiplies the gradient of U: there
-        each potential's operator meets the other batch's gradient.
+        From a cross-fitted pair, D, Q and Gamma are averages over both. Only what multiplies the gradient of U is not:
+        there each potential's operator meets the other batch's gradient, because an operator and a gradient from one
+        batch are correlated, and E[D g] is then not E[D] E[g].
         """
         points = [self.point(phase, e, temperature) for e in evaluations]
         slopes = [self.hamiltonian_gradient(p, e.gradient) for p, e in zip(points, evaluations, strict=True)]
         each_d, each_q = [self.diffusion_at(p) for p in points], [self.curl_at(p) for p in points]
         mean_d, mean_q = mean_operators(each_d), mean_operators(each_q)
         shares: list[dict[str, Combination | None]] = []
-        times = {1: time, -1: -time}  # one object for each sign: what it multiplies is added up first
+        times = {1: time, -1: -time}  # one object for each sign, by which `Combination` sees what to add up first
 
         def push(row: str, col: str, sign: int, mean: Operator, each: list[Operator]) -> None:
             if col != "position":
@@ -224,18 +264,32 @@ class Recipe(eqx.Module):
         is_large = any(Layout.of(value).size > EXACT_LIMIT for value in phase)
         return is_large and any(field.is_probed for field in (*self.diffusion.values(), *self.curl.values()))
 
-    def point_at(self, target: Any, phase: Phase, temperature: Any) -> Point:
+    def point_at(self, target: Target, phase: Phase, temperature: Any) -> Point:
         """The point with the full-data potential, computed only where a field reads it."""
-        if not self.reads_potential(phase):
+        # without a potential a field that reads z.potential raises, with advice
+        if not self.reads_potential(phase) or not target.has_potential:
             return Point(phase, temperature=temperature)
-        if not target.has_potential:
-            return Point(phase, temperature=temperature)  # reading z.potential now raises, with advice
         potential, gradient = target.evaluate(phase.position, None)
         return Point(phase, potential, gradient, temperature)
 
 
+def evaluate(target: Target, position: PyTree, batch: PyTree | None, reads_potential: bool) -> tuple[Evaluation, ...]:
+    """Potential and gradient, computed once and handed to all that need them; two, cross-fitted, from a pair."""
+    if isinstance(batch, BatchPair):
+        u_first, g_first = target.evaluate(position, batch.first)
+        u_second, g_second = target.evaluate(position, batch.second)
+        return Evaluation(g_first, u_second, g_second), Evaluation(g_second, u_first, g_first)
+    if reads_potential and batch is not None:
+        raise InputError(
+            "the recipe reads z.potential, and a metric from the gradient's own batch is biased at every step size: "
+            "give two batches drawn independently, eg.BatchPair(first, second), each of half the size"
+        )
+    potential, gradient = target.evaluate(position, batch)
+    return (Evaluation(gradient, potential, gradient),)
+
+
 def mean_operators(operators: list[Operators]) -> Operators:
-    """The mean of D or Q over the evaluations of a cross-fitted pair."""
+    """The average of D or Q over the evaluations of a cross-fitted pair."""
     if len(operators) == 1:
         return operators[0]
     first, second = operators

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-WIDTH = 118
+REPORT_WIDTH = 118
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Check:
     """One question and its answer: `figure` was measured, `tolerance` is what it was held against.
 
     `p_value`, for a statistical check: how often a right sampler shows a figure this extreme. `is_undecided`: passed,
-    but only because nobody looked, or too little was seen for it to fail. `is_essential`: without an answer to this
+    but only because it was not checked, or on too little data to fail. `is_essential`: without an answer to this
     question there is no verdict.
     """
 
@@ -46,9 +46,9 @@ class Report:
     """The checks of one sampler, what follows from them in words, and figures worth keeping.
 
     Args:
-        title: what was looked at, and against which law.
+        title: what was checked, and against which law.
         checks: in the order in which they were made.
-        notes: sentences that follow from the checks: repairs, the law that is sampled, limits of what was seen.
+        notes: sentences that follow from the checks: repairs, the law that is sampled, what could not be seen.
         figures: named numbers behind the sentences, as plain numbers, strings, lists and dictionaries.
     """
 
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def undecided(self) -> bool:
-        """True when nothing is wrong, but something essential was not looked at, or could not be seen."""
+        """True when nothing is wrong, but something essential was not checked, or could not be."""
         is_wrong = any(not check.passed for check in self.checks)
         return not is_wrong and any(check.is_undecided and check.is_essential for check in self.checks)
 
@@ -106,8 +106,8 @@ class Report:
 
 
 def paragraph(text: str, head: str) -> list[str]:
-    """The text behind `head`, folded at WIDTH, later lines under the first word."""
-    body = textwrap.wrap(text, max(WIDTH - len(head), 40)) or [""]
+    """The text behind `head`, folded at REPORT_WIDTH, later lines under the first word."""
+    body = textwrap.wrap(text, max(REPORT_WIDTH - len(head), 40)) or [""]
     return [head + body[0], *(" " * len(head) + line for line in body[1:])]
 
 

@@ -1,7 +1,10 @@
-"""Is what the user wrote a recipe? Keys and kinds at construction; values (PSD, skew, elementwise) in `recipe.init`."""
+"""Is what the user wrote a recipe?
+
+Keys and kinds are checked at construction; values (PSD, skew, elementwise) in `recipe.init`, at one point of the phase.
+"""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +20,21 @@ from ergodica.host import validate
 from ergodica.operators import DenseOperator, Operator, ScalarOperator
 from ergodica.phase import Point
 
-RESERVED = ("position", "potential", "temperature")
-SYMMETRIC = 1e-5  # relative asymmetry that rounding may leave: matrices are often made in float32 and widened later
-DENSE_LIMIT = 2_000  # rows up to which the eigenvalues of a dense block are looked at
+RESERVED_SLOTS = ("position", "potential", "temperature")
+# relative asymmetry that rounding may leave: matrices are often made in float32 and widened later
+SYMMETRY_TOLERANCE = 1e-5
+DENSE_LIMIT = 2_000  # rows up to which the eigenvalues of a dense block are checked
+
+
+class Blocks(Protocol):
+    """What is checked of a recipe, which is a layer above."""
+
+    @property
+    def energy(self) -> dict[str, AuxiliaryEnergy]: ...
+    @property
+    def diffusion(self) -> dict[str, Field]: ...
+    @property
+    def curl(self) -> dict[tuple[str, str], Field]: ...
 
 
 def check_blocks(energy: Mapping[str, Any], diffusion: Mapping[Any, Any], curl: Mapping[Any, Any]) -> None:
@@ -35,7 +50,7 @@ def _check_energy(energy: Mapping[str, Any]) -> None:
     for name, value in energy.items():
         if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
             raise InputError(f"energy: a slot's name must be a plain word such as 'momentum', got {name!r}")
-        if name in RESERVED:
+        if name in RESERVED_SLOTS:
             raise InputError(f"energy: {name!r} is reserved; the auxiliary slots need other names, such as 'momentum'")
         if not isinstance(value, AuxiliaryEnergy):
             raise InputError(
@@ -47,12 +62,12 @@ def _check_diffusion(diffusion: Mapping[Any, Any], slots: tuple[str, ...]) -> No
     for slot, field in diffusion.items():
         if isinstance(slot, tuple):
             raise InputError(
-                f"diffusion: keys are slots, got the pair {slot!r}: D is block-diagonal; pairs belong into curl"
+                f"diffusion: keys are slots, got the pair {slot!r}: D is block-diagonal; pairs belong in curl"
             )
         _check_slot("diffusion", slot, slots)
         _check_field(f"diffusion[{slot!r}]", field)
         if isinstance(field, Coupling):
-            raise InputError(f"diffusion[{slot!r}]: an eg.Coupling is a column between two slots: it belongs into curl")
+            raise InputError(f"diffusion[{slot!r}]: an eg.Coupling is a column between two slots: it belongs in curl")
         if isinstance(field, Constant):
             _check_sign(slot, field)
 
@@ -63,7 +78,7 @@ def _check_sign(slot: str, field: Constant) -> None:
             continue
         if not np.all(np.isfinite(leaf)):
             raise InputError(f"diffusion[{slot!r}] holds NaN or infinity: D must be finite")
-        # a square array may be a matrix, whose entries may be negative: it is looked at in recipe.init
+        # a square array may be a matrix, whose entries may be negative: it is checked in recipe.init
         is_square = leaf.ndim == 2 and leaf.shape[0] == leaf.shape[1]
         least = np.asarray(leaf).min()  # not leaf.min(): inside jit that has no value
         if not is_square and least < 0:
@@ -75,7 +90,7 @@ def _check_sign(slot: str, field: Constant) -> None:
 
 def _check_curl(key: Any, field: Any, curl: Mapping[Any, Any], slots: tuple[str, ...]) -> None:
     if not isinstance(key, tuple) or len(key) != 2:
-        raise InputError(f"curl: keys are pairs (row, column) of slots, got {key!r}; slots belong into diffusion")
+        raise InputError(f"curl: keys are pairs (row, column) of slots, got {key!r}; slots belong in diffusion")
     row, col = key
     for slot in key:
         _check_slot("curl", slot, slots)
@@ -126,13 +141,13 @@ def _check_positive(what: str, value: Any) -> None:
 # -- with values, outside jit -------------------------------------------------------------------------
 
 
-def check_at(recipe: Any, point: Point) -> None:
+def check_at(recipe: Blocks, point: Point) -> None:
     """D PSD, Q skew, `Elementwise` true, masses positive definite, at this point of the phase."""
     check_look(recipe, _compiled_look(recipe, point))
 
 
-def check_look(recipe: Any, found: "Look") -> None:
-    """`check_at`, of what has been looked up at a point."""
+def check_look(recipe: Blocks, found: "Look") -> None:
+    """`check_at`, of what has been computed at a point."""
     for field in recipe.diffusion.values():
         message = explanation(field, found.potential)
         if message:
@@ -146,8 +161,10 @@ def check_look(recipe: Any, found: "Look") -> None:
         if row == col:
             _check_skew(f"curl[{(row, col)!r}]", operator)
     for (what, row, col, slot), (gap, bound) in found.mixed.items():
-        key, blocks = (row, recipe.diffusion) if what == "diffusion" else ((row, col), recipe.curl)
-        _check_elementwise(f"{what}[{key!r}]", blocks[key], slot, np.asarray(gap), float(bound))
+        is_diffusion = what == "diffusion"
+        field = recipe.diffusion[row] if is_diffusion else recipe.curl[row, col]
+        key = row if is_diffusion else (row, col)
+        _check_elementwise(f"{what}[{key!r}]", field, slot, np.asarray(gap), float(bound))
 
 
 class Look(NamedTuple):
@@ -160,8 +177,8 @@ class Look(NamedTuple):
     mixed: dict[tuple[str, str, str, str], tuple[Array, Array]]  # by block and slot that it reads: gaps and their bound
 
 
-def look(recipe: Any, point: Point) -> Look:
-    """To be compiled: operation by operation it would take a second and more."""
+def look(recipe: Blocks, point: Point) -> Look:
+    """What `check_look` checks. Compile it: operation by operation it takes more than a second."""
     layout = tree.Layout.of(point.slot("position"))
     masses = {n: energy.mass_operator(layout) for n, energy in recipe.energy.items() if isinstance(energy, Gaussian)}
     for name, energy in recipe.energy.items():
@@ -220,7 +237,7 @@ def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) ->
     size = np.max(np.abs(matrix), initial=0.0)
     rounding = 100 * len(matrix) * np.finfo(matrix.dtype).eps * size
     skew = np.abs(matrix - matrix.T)
-    if skew.max(initial=0.0) > max(rounding, SYMMETRIC * size):
+    if skew.max(initial=0.0) > max(rounding, SYMMETRY_TOLERANCE * size):
         i, j = (int(k) for k in np.unravel_index(skew.argmax(), skew.shape))
         raise InputError(
             f"{what} is not symmetric: entries ({i}, {j}) = {matrix[i, j]:g} and ({j}, {i}) = {matrix[j, i]:g} "
@@ -240,7 +257,7 @@ def _check_psd_matrix(what: str, matrix: np.ndarray, word: str, strict: bool) ->
 def _check_skew(what: str, operator: Operator) -> None:
     matrix = np.asarray(operator.to_dense())
     even = np.abs(matrix + matrix.T)
-    if even.max(initial=0.0) > SYMMETRIC * np.abs(matrix).max(initial=0.0):
+    if even.max(initial=0.0) > SYMMETRY_TOLERANCE * np.abs(matrix).max(initial=0.0):
         i, j = (int(k) for k in np.unravel_index(even.argmax(), even.shape))
         raise InputError(
             f"{what} is not skew-symmetric: entries ({i}, {j}) = {matrix[i, j]:g} and ({j}, {i}) = {matrix[j, i]:g} "
@@ -263,7 +280,7 @@ def _mixing(field: Field, point: Point, row: str, col: str) -> dict[str, tuple[A
         if tree.Layout.of(x).shapes != rows.shapes or rows.is_scalar:
             continue
         if isinstance(field, Coupling) and slot != row:
-            continue  # a column's divergence looks along its own slot alone
+            continue  # a column's divergence is taken along its own slot alone
 
         def entries(x: PyTree, slot: str = slot) -> PyTree:
             return field.value(point.view(**{slot: x}), rows, cols)

@@ -95,7 +95,7 @@ def is_staged() -> bool:
 
 
 def paths(x: PyTree) -> list[str]:
-    """The name of each leaf, as a person would write it: `position['w'][0]` gives `['w'][0]`."""
+    """The name of each leaf, as one would write it: `position['w'][0]` gives `['w'][0]`."""
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(x)]
 
 
@@ -131,10 +131,11 @@ class Combination:
                 known = merged[id(x)][0]
                 coefficient = (1 if known is None else known) + (1 if coefficient is None else coefficient)
             merged[id(x)] = (coefficient, x)
-        alike: dict[int, tuple[Any, PyTree]] = {}
+        by_coefficient: dict[int, tuple[Any, PyTree]] = {}
         for coefficient, x in merged.values():
-            alike[id(coefficient)] = (coefficient, add(alike[id(coefficient)][1], x) if id(coefficient) in alike else x)
-        (first, total), *rest = alike.values()
+            key = id(coefficient)
+            by_coefficient[key] = (coefficient, add(by_coefficient[key][1], x) if key in by_coefficient else x)
+        (first, total), *rest = by_coefficient.values()
         total = total if first is None else scale(first, total)
         for coefficient, x in rest:
             total = add(total, x) if coefficient is None else add_scaled(total, coefficient, x)

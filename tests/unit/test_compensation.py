@@ -115,7 +115,7 @@ def test_euler_injects_2_t_d_less_eps_b(name):
 
 @pytest.mark.parametrize("name", MOMENTUM_CASES)
 def test_the_splitting_injects_its_friction_less_two_half_kicks(name):
-    """T (M - a M a^T) - (eps/2)^2 (1 + a) R V R^T (1 + a)^T with a = exp(-eps D M^-1), one half kick rubbed."""
+    """T (M - a M a^T) - (eps/2)^2 (1 + a) R V R^T (1 + a)^T with a = exp(-eps D M^-1), one kick before friction."""
     case = MOMENTUM_CASES[name]
     step = measured(case, eg.Splitting(), "momentum")
     for temperature in TEMPERATURES:

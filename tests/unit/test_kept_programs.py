@@ -8,19 +8,19 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from ergodica import kept_programs
-from ergodica.kept_programs import DIRECTORY, keeping_programs
+from ergodica.kept_programs import JAX_DIRECTORY, keeping_programs
 
 
 @pytest.fixture(autouse=True)
 def no_other_cache(monkeypatch, tmp_path):
     """As for a user without a cache of their own; what the tests have is put back."""
-    before = getattr(jax.config, DIRECTORY)
-    jax.config.update(DIRECTORY, None)
+    before = getattr(jax.config, JAX_DIRECTORY)
+    jax.config.update(JAX_DIRECTORY, None)
     compilation_cache.reset_cache()
     monkeypatch.setenv("ERGODICA_CACHE", str(tmp_path / "kept"))
     kept_programs._folder.cache_clear()
     yield
-    jax.config.update(DIRECTORY, before)
+    jax.config.update(JAX_DIRECTORY, before)
     compilation_cache.reset_cache()
     kept_programs._folder.cache_clear()
 
@@ -35,7 +35,7 @@ def compiled(number):
 
 
 def test_only_what_is_compiled_inside_is_kept_and_settings_are_put_back(tmp_path):
-    names = (DIRECTORY, *kept_programs.SETTINGS)
+    names = (JAX_DIRECTORY, *kept_programs.JAX_SETTINGS)
     before = [getattr(jax.config, name) for name in names]
     with keeping_programs(), keeping_programs():
         compiled(2.5)
@@ -48,9 +48,9 @@ def test_only_what_is_compiled_inside_is_kept_and_settings_are_put_back(tmp_path
 
 def test_a_cache_of_the_users_own_is_left_alone(tmp_path):
     own = tmp_path / "own"
-    jax.config.update(DIRECTORY, str(own))
+    jax.config.update(JAX_DIRECTORY, str(own))
     with keeping_programs():
-        assert getattr(jax.config, DIRECTORY) == str(own)
+        assert getattr(jax.config, JAX_DIRECTORY) == str(own)
         compiled(4.5)
     assert not entries(tmp_path)
 
@@ -101,7 +101,7 @@ def test_where_nothing_can_be_kept_nothing_is_lost(tmp_path, monkeypatch, place)
     monkeypatch.setenv("ERGODICA_CACHE", str(tmp_path / "file" / "folder") if place == "a file" else place)
     kept_programs._folder.cache_clear()
     with keeping_programs():
-        assert getattr(jax.config, DIRECTORY) is None
+        assert getattr(jax.config, JAX_DIRECTORY) is None
         compiled(6.5)
 
 
@@ -114,7 +114,7 @@ def test_a_folder_that_vanishes_meanwhile_is_no_error(tmp_path):
 
 
 def test_it_does_not_grow_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_programs, "LARGEST", 1000)
+    monkeypatch.setattr(kept_programs, "MAXIMUM_BYTES", 1000)
     folder = tmp_path / "kept" / "jaxlib-0.0.1-another"
     folder.mkdir(parents=True)
     for number in range(10):

@@ -199,7 +199,7 @@ def test_momenta_right_after_friction_have_the_temperature_at_any_stable_step():
     def chain(key):
         def body(state, k):
             state, info = kernel.step(state, k, 1.0)
-            return state, (jnp.mean(info.rubbed.momentum**2), jnp.mean(state.phase.momentum**2))
+            return state, (jnp.mean(info.after_friction.momentum**2), jnp.mean(state.phase.momentum**2))
 
         state = kernel.init(kernel.target.init, key)
         return jax.tree.map(lambda x: x[50:].mean(), jax.lax.scan(body, state, jax.random.split(key, 550))[1])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.phase import Point, evaluate, phase_type
+from ergodica.phase import Point, phase_type
+from ergodica.recipe import evaluate
 from tests.oracle.stationarity import QUICK
 
 DATA = np.array([0.2, 1.9, -1.1, 2.6])

@@ -1,9 +1,10 @@
-"""The public names: all there, all documented, examples in docstrings run."""
+"""The public names: all there, all documented so that a newcomer can use them, examples in docstrings run."""
 
 import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -12,11 +13,37 @@ import pytest
 import ergodica as eg
 
 MODULES = [module.name for module in pkgutil.walk_packages(eg.__path__, "ergodica.")]
+METRICS = ("expanded_mean", "fisher", "potential_scaled")
+SAMPLERS = [
+    name for name in eg.__all__ if str(getattr(getattr(eg, name), "__module__", "")).startswith("ergodica.samplers.")
+]
+MADE_BY_USERS = [name for name in eg.__all__ if callable(getattr(eg, name)) and name != "positive"]
+# 18 November 2026: names of driver/, which is being moved and gets their examples there. Nothing may be added.
+WITHOUT_EXAMPLE = {"Run", "load", "sample"}
+IDENTIFIER = re.compile(r"https://(doi\.org/10\.\d{4,}/\S|arxiv\.org/abs/\d{4}\.\d{4,5}\b)")
 
 
-@pytest.mark.parametrize("name", [n for n in eg.__all__ if n not in ("positive", "gallery")])
-def test_every_public_name_is_documented(name):
-    assert inspect.getdoc(getattr(eg, name))
+@pytest.mark.parametrize("name", eg.__all__)
+def test_every_public_name_begins_with_a_sentence(name):
+    documentation = inspect.getdoc(getattr(eg, name))
+    assert documentation
+    assert documentation.split("\n\n")[0].rstrip().endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("name", MADE_BY_USERS)
+def test_what_users_make_or_call_has_an_example(name):
+    has_example = ">>> " in inspect.getdoc(getattr(eg, name))
+    assert has_example != (name in WITHOUT_EXAMPLE), f"{name}: write an example, or take it off WITHOUT_EXAMPLE"
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_sampler_says_what_it_is_and_where_it_is_from(name):
+    documentation = inspect.getdoc(getattr(eg, name))
+    assert "\nExample:" in documentation
+    assert IDENTIFIER.search(documentation), "a link, by DOI or arXiv number"
+    if name not in METRICS:
+        assert "\nLeaves invariant: exp(-" in documentation
+        assert re.search(r"\n    H = .*D.* = .*Q.* = ", documentation), "H, D and Q in one line"
 
 
 @pytest.mark.parametrize("module", MODULES)

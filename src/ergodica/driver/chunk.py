@@ -172,7 +172,7 @@ def _step(
         None if keep == "moments" else position,
         jnp.asarray(info.potential, dtype),
         info.gradient_norm,
-        kinetic_temperature(kernel, info.rubbed),
+        kinetic_temperature(kernel, info.after_friction),
         info.accepted,
         is_good,
         is_alive,

@@ -176,7 +176,7 @@ def _finish(
     before = jax.tree.map(lambda a, b: jnp.where(is_good, a, b), chain.state.phase.position, chain.before)
     state = state._replace(phase=state.phase._replace(position=position))
     nothing = jnp.asarray(jnp.nan, tree.common_dtype(position))
-    temperature_now = kinetic_temperature(kernel, info.rubbed)
+    temperature_now = kinetic_temperature(kernel, info.after_friction)
     cuts = jnp.where(is_alive, info.cuts, 0)
     both = jnp.stack([is_good, is_alive])
     visit = Visit(position, info.gradient_norm, temperature_now, info.accepted, nothing, both, cuts, info.largest_step)

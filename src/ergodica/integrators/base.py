@@ -1,4 +1,7 @@
-"""What an integrator is: one step of size eps around one evaluation of the gradient."""
+"""What an integrator is: one step of size eps around one evaluation of the gradient.
+
+To write one, subclass `Integrator`. The recipe does the work: `recipe.moves` is eps f(z), `recipe.diffusion_at` is D.
+"""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -6,7 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, PyTree
 
-from ergodica.integrators.compensation import Met
+from ergodica.integrators.compensation import StepReport
 from ergodica.operators import Operator
 from ergodica.phase import Evaluation, Phase
 from ergodica.recipe import Recipe
@@ -34,7 +37,7 @@ class Integrator(eqx.Module):
 
     @abstractmethod
     def draw(self, recipe: Recipe, phase: Phase, key: Array, setting: Setting) -> Any:
-        """The random numbers of one step; `phase` is looked at for its shapes only."""
+        """The random numbers of one step; of `phase` only the shapes matter."""
 
     @abstractmethod
     def probe(self, recipe: Recipe, phase: Phase, draws: Any, setting: Setting) -> Phase:
@@ -49,5 +52,5 @@ class Integrator(eqx.Module):
         draws: Any,
         setting: Setting,
         noise: Operator | None,
-    ) -> tuple[Phase, Met]:
+    ) -> tuple[Phase, StepReport]:
         """The phase after the step, from the probed one. `noise`: V, to be compensated, or None."""

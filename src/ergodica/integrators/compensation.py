@@ -1,8 +1,12 @@
 """The noise a step injects, less what the stochastic gradient already brings: N(0, S - F V F^T).
 
+A step with exact gradients injects N(0, S). A minibatch adds an error n to the gradient, with covariance V, which
+reaches the phase as F n. The two are independent, so their covariances add, and injecting S - F V F^T makes the sum S
+again. To first order in the step nothing more of n matters than its covariance.
+
 For Euler S = 2 eps T D and F = eps (D + Q)[:, position], so that S - F V F^T = eps (2 T D - eps B) (paper, Eq. 8; with
-temperature, docs/explanation/mathematics.md); the splittings have an S and an F of their own. Where the difference is
-not PSD it is cut at zero and the cut is counted.
+temperature, docs/explanation/mathematics.md); the splittings have an S and an F of their own. Noise can be added but
+not taken away: where the difference is not PSD it is cut at zero, and the cut is counted.
 """
 
 from typing import Any, NamedTuple
@@ -20,17 +24,17 @@ from ergodica.tree import Layout
 JOINT_LIMIT = 1_000  # numbers up to which noise that enters several slots is compensated jointly, as one matrix
 
 
-class Met(NamedTuple):
-    """What a step met: in compensating for gradient noise, directions cut at zero and the largest step without a cut;
-    and the phase right after friction, where the step has such a part."""
+class StepReport(NamedTuple):
+    """What an integrator reports of a step: directions of noise cut at zero, the largest step without a cut, and the
+    phase right after friction if the step has such a part."""
 
     cuts: Array
     largest_step: Array
-    rubbed: Phase = None
+    after_friction: Phase = None
 
 
-def nothing(dtype: Any) -> Met:
-    return Met(jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, dtype))
+def no_cuts(dtype: Any) -> StepReport:
+    return StepReport(jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, dtype))
 
 
 def inject(variance: Operator, through: Operator, noise: Operator, normal: PyTree) -> tuple[PyTree, Array]:
@@ -61,7 +65,11 @@ def _count(flags: Operator) -> Array:
 
 
 def largest_step(diffusion: Operator, through: Operator, noise: Operator, temperature: Any) -> Array:
-    """2 T / lambda_max(D^+1/2 B D^+1/2), and 0 where B = F V F^T leaves the range of D."""
+    """The largest eps with 2 T D - eps B PSD, B = F V F^T: 2 T / lambda_max(D^+1/2 B D^+1/2).
+
+    In the range of D, multiply 2 T D - eps B by D^+1/2 from both sides: 2 T - eps D^+1/2 B D^+1/2 must be PSD. Outside,
+    D has nothing to subtract B from, and no step is small enough: 0 where B leaves the range of D.
+    """
     if is_entrywise(diffusion, through, noise):
 
         def entry(d, f, v):

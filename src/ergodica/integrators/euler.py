@@ -11,7 +11,7 @@ from ergodica import tree
 from ergodica.fields import Constant, Field
 from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator
-from ergodica.integrators.compensation import Met
+from ergodica.integrators.compensation import StepReport
 from ergodica.integrators.reflection import inverse_mass_of, reflect
 from ergodica.operators import Operator, act, plus, root, scaled
 from ergodica.phase import Phase
@@ -20,7 +20,24 @@ from ergodica.tree import Combination
 
 
 class Euler(Integrator):
-    """Euler-Maruyama for any recipe with D > 0 somewhere (paper, Eqs. 7 and 8, signs of docs/paper/errata.md)."""
+    """The Euler-Maruyama step, the paper's: it takes any recipe that has noise.
+
+    Use it to reproduce the paper, and where `eg.Splitting` does not apply; `eg.sample` chooses it there by itself. For
+    recipes with a momentum `eg.Splitting` costs the same and has a bias of order 2, not 1.
+
+        z <- z + eps [-(D + Q) grad H + T Gamma] + N(0, eps (2 T D - eps B)),  B = (D + Q) V (D + Q)^T
+
+    Leaves invariant: exp(-H/T) up to an error of order eps.
+
+    Example:
+        >>> import ergodica as eg
+        >>> settings = dict(steps=10, step_size=0.1, chains=2, integrator=eg.Euler())
+        >>> eg.sample(eg.gallery.gaussian(2), eg.sghmc(), **settings).posterior.shape
+        (2, 10, 2)
+
+    Reference:
+        Ma, Chen and Fox (2015), Eqs. 7 and 8, https://arxiv.org/abs/1506.04696, with the signs of docs/paper/errata.md.
+    """
 
     def refusal(self, recipe, phase):
         if not all(_is_zero(field) for field in recipe.diffusion.values()):
@@ -41,12 +58,12 @@ class Euler(Integrator):
         points = [recipe.point(phase, e, temperature) for e in evaluations]
         diffusion = mean_operators([recipe.diffusion_at(p) for p in points])
         moves = recipe.moves(phase, evaluations, temperature, step_size, draws.get("probe"))
-        increments, met = _noise(recipe, points, diffusion, draws, setting, noise)
+        increments, report = _noise(recipe, points, diffusion, draws, setting, noise)
         new = {}
         for slot, value in phase._asdict().items():
             shares = [x for x in (moves.get(slot), increments.get(slot)) if x is not None]
             new[slot] = sum(shares, start=Combination.of(value)).value()
-        return _reflected(recipe, phase._replace(**new), points, diffusion, domain), met
+        return _reflected(recipe, phase._replace(**new), points, diffusion, domain), report
 
 
 def _is_zero(field: Field) -> bool:
@@ -65,7 +82,7 @@ def draw_normals(recipe: Recipe, phase: Phase, key: Array) -> dict[str, Any]:
     }
 
 
-def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, Combination], Met]:
+def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, Combination], StepReport]:
     """The injected noise by slot: N(0, eps (2 T D - eps B))."""
     step_size, temperature, *_ = setting
     spread = jnp.sqrt(2 * step_size * temperature)
@@ -75,7 +92,7 @@ def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, 
         return act(root(diffusion[slot]), Combination.of(draws[slot])).scaled(spread)
 
     if noise is None:
-        return {slot: full(slot) for slot in diffusion}, compensation.nothing(dtype)
+        return {slot: full(slot) for slot in diffusion}, compensation.no_cuts(dtype)
     through = _through(recipe, points, diffusion)
     covered = {slot: column for slot, column in through.items() if slot in diffusion}
     plain = {slot: full(slot) for slot in diffusion if slot not in covered}
@@ -84,16 +101,16 @@ def _noise(recipe, points, diffusion, draws, setting, noise) -> tuple[dict[str, 
         d, time = diffusion[slot], jnp.asarray(step_size, dtype)
         variance = scaled(2 * step_size * temperature, d)
         increment, cuts = compensation.inject(variance, scaled(time, column), noise, draws[slot])
-        met = Met(cuts, compensation.largest_step(d, column, noise, temperature))
+        report = StepReport(cuts, compensation.largest_step(d, column, noise, temperature))
         plain = {**plain, slot: Combination.of(increment)}
     elif covered:
-        joint, met = _joint_noise(points[0], diffusion, covered, draws, setting, noise)
+        joint, report = _joint_noise(points[0], diffusion, covered, draws, setting, noise)
         plain |= {slot: Combination.of(increment) for slot, increment in joint.items()}
     else:
-        met = compensation.nothing(dtype)
+        report = compensation.no_cuts(dtype)
     # a slot with gradient noise and no D has nothing to subtract it from: no step is small enough
     bare = sum(tree.size(points[0].slot(slot)) for slot in through if slot not in covered)
-    return plain, Met(met.cuts + bare, jnp.zeros((), dtype)) if bare else met
+    return plain, StepReport(report.cuts + bare, jnp.zeros((), dtype)) if bare else report
 
 
 def _through(recipe, points, diffusion) -> dict[str, Operator]:
@@ -115,7 +132,7 @@ def _joint_noise(point, diffusion, through, draws, setting, noise):
     step, heat = (jnp.asarray(x, d.dtype) for x in (step_size, temperature))
     spread, cuts = compensation.cut_root(2 * step * heat * d - step**2 * b)
     normal = layout.ravel({s: draws[s] for s in parts})
-    return layout.unravel(spread @ normal), Met(cuts, compensation.largest_step_dense(d, b, temperature))
+    return layout.unravel(spread @ normal), StepReport(cuts, compensation.largest_step_dense(d, b, temperature))
 
 
 def _reflected(recipe, phase, points, diffusion, domain) -> Phase:

@@ -1,4 +1,8 @@
-"""The friction part of a splitting: dr = -D grad g(r) dt + sqrt(2 T D) dW over a time t, D fixed."""
+"""The friction part of a splitting: dr = -D grad g(r) dt + sqrt(2 T D) dW over a time t, D fixed.
+
+It keeps exp(-g/T) whatever D is. For a Gaussian g it is an Ornstein-Uhlenbeck process, solved in closed form, so that
+strong friction (t D large) needs no small step. A thermostat is friction too, but without noise: `coupling_decay`.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +19,11 @@ from ergodica.tree import Combination, Layout
 
 
 class Decay(NamedTuple):
-    """Ornstein-Uhlenbeck over a time t: r -> a r + N(0, S), a = exp(-t D M^-1), S = T (M - a M a^T)."""
+    """Ornstein-Uhlenbeck over a time t: r -> a r + N(0, S), a = exp(-t D M^-1), S = T (M - a M a^T).
+
+    a is the solution of dr = -D M^-1 r dt. S follows without an integral: the process keeps the law N(0, T M), so
+    a (T M) a^T + S = T M.
+    """
 
     factor: Operator
     variance: Operator
@@ -37,7 +45,7 @@ def decay(diffusion: Operator, energy: Gaussian, layout: Layout, time: Any, temp
     return Decay(DenseOperator(factor, layout, layout), DenseOperator(spread @ spread.T, layout, layout, spread))
 
 
-def rub(
+def exact_friction(
     diffusion: Operator,
     energy: Gaussian,
     layout: Layout,

@@ -17,13 +17,14 @@ from ergodica.integrators.reflection import check_reflection
 from ergodica.integrators.resampling import Resampled
 from ergodica.integrators.splitting import Splitting
 from ergodica.operators import Operator
-from ergodica.phase import Evaluation, Phase, evaluate
-from ergodica.recipe import Recipe
+from ergodica.phase import Evaluation, Phase
+from ergodica.recipe import Recipe, evaluate
+from ergodica.targets.base import Target
 from ergodica.tree import Layout
 
 
 class State(NamedTuple):
-    """A chain between two steps: its phase, what it has learnt of V, and how many steps it has made."""
+    """A chain between two steps: its phase, its estimate of V, and how many steps it has made."""
 
     phase: Phase
     noise: Any
@@ -31,46 +32,59 @@ class State(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What a step met: the potential (of its batch), directions of noise cut at zero and the largest step without
-    a cut, whether a trajectory was accepted (always, where there is no Metropolis test), the length of the gradient,
-    and the phase whose momenta tell the temperature. That is the phase after the step, but in a splitting the one right
-    after friction: there the momenta have temperature T on a Gaussian at any stable step, while at the step's end it is
-    T / (1 - h² w² / 4) for a frequency w. In a compiled loop what is not looked at is not computed."""
+    """What is known of a step; in a compiled loop a field that is not used is not computed.
+
+    Args:
+        potential: of the step's batch; None where the target has gradients only.
+        cuts: directions in which gradient noise exceeded the noise to inject, and was cut at zero.
+        largest_step: the largest step without such a cut.
+        accepted: whether a trajectory was accepted; always, where there is no Metropolis test.
+        gradient_norm: the length of the gradient.
+        after_friction: the phase whose momenta show the temperature: in a splitting the phase right after friction,
+            else that after the step. On a Gaussian the momenta right after friction have temperature T at any stable
+            step, while at the end of the step it is T / (1 - h² w² / 4) for a frequency w.
+    """
 
     potential: Array | None
     cuts: Array
     largest_step: Array
     accepted: Array
     gradient_norm: Array
-    rubbed: Phase
+    after_friction: Phase
 
 
 class Kernel(eqx.Module):
-    """(state, key, step size, batch) -> (state, info): the step that `eg.sample` repeats, for loops of one's own.
+    """One step of a chain, (state, key, step size, batch) -> (state, info): what `eg.sample` repeats.
+
+    Use it in a loop of your own, under `jit`, `vmap` or `grad`. Checkpoints, warm-up, batches and diagnoses are the
+    business of `eg.sample`: if you want those, use that.
 
     Args:
         target: what to sample.
         recipe: how.
-        integrator: None picks one: Leapfrog for D = 0, Splitting for a Gaussian momentum with D on it, else Euler.
+        integrator: None picks one: `eg.Leapfrog` for D = 0, `eg.Splitting` for a Gaussian momentum with D on it, else
+            `eg.Euler`.
         gradient_noise: V to compensate for: None, a constant, or `eg.PerExample()`. A recipe built for a known V
             (`eg.sgfs`) brings its own for steps with a batch.
-        resample_every: draw the momentum anew every so many steps.
+        resample_every: draw a fresh momentum every N-th step.
 
     Example:
         >>> import jax, ergodica as eg
         >>> kernel = eg.Kernel(eg.gallery.gaussian(2), eg.sgld())
         >>> state = kernel.init(kernel.target.init, jax.random.key(0))
         >>> state, info = kernel.step(state, jax.random.key(1), step_size=0.1)
+        >>> int(state.steps), state.phase.position.shape
+        (1, (2,))
     """
 
-    target: Any
+    target: Any  # a Target; the driver asks some kinds for more than every target has
     recipe: Recipe
-    integrator: Any  # an Integrator, or a Leapfrog
+    integrator: Any  # an Integrator, or a Leapfrog: a step in halves, or a trajectory
     gradient_noise: GradientNoise | None
 
     def __init__(
         self,
-        target: Any,
+        target: Target,
         recipe: Recipe,
         integrator: Integrator | Leapfrog | None = None,
         gradient_noise: Any = None,
@@ -82,7 +96,7 @@ class Kernel(eqx.Module):
         if not isinstance(integrator, Integrator | Leapfrog | None):
             raise InputError(f"integrator is {integrator!r}: expected eg.Euler(), eg.Splitting() or eg.Leapfrog()")
         chosen = default_integrator(recipe) if integrator is None else integrator
-        # a trajectory draws its momentum anew anyway
+        # a trajectory draws a fresh momentum anyway
         if resample_every is not None and not isinstance(chosen, Leapfrog):
             chosen = Resampled(chosen, resample_every)
         self.integrator = chosen
@@ -147,7 +161,7 @@ class Kernel(eqx.Module):
         """The second half, from the evaluation at the probed position."""
         setting = self._setting(state, step_size, temperature)
         covariance = self._covariance(state, batch)
-        phase, met = self.integrator.finish(self.recipe, state.phase, evaluations, draws, setting, covariance)
+        phase, report = self.integrator.finish(self.recipe, state.phase, evaluations, draws, setting, covariance)
         noise = state.noise
         if self.gradient_noise is not None:
             noise = self.gradient_noise.update(noise, self.target, state.phase.position, batch)
@@ -155,8 +169,9 @@ class Kernel(eqx.Module):
         potential = sum(potentials[1:], start=potentials[0]) / len(potentials) if potentials else None
         gradients = [e.gradient for e in evaluations]
         gradient = gradients[0] if len(gradients) == 1 else tree.mean(*gradients)
-        rubbed = phase if met.rubbed is None else met.rubbed
-        info = StepInfo(potential, met.cuts, met.largest_step, jnp.ones((), bool), tree.norm(gradient), rubbed)
+        after_friction = phase if report.after_friction is None else report.after_friction
+        always = jnp.ones((), bool)
+        info = StepInfo(potential, report.cuts, report.largest_step, always, tree.norm(gradient), after_friction)
         return State(phase, noise, state.steps + 1), info
 
     def _setting(self, state: State, step_size: Any, temperature: Any) -> Setting:

@@ -1,6 +1,4 @@
-"""Leapfrog with a Metropolis test: full-data HMC, exact at every step size (Duane et al., 1987; Neal, 2010)."""
-
-from typing import Any
+"""Leapfrog with a Metropolis test: full-data HMC, exact at every step size."""
 
 import equinox as eqx
 import jax
@@ -15,18 +13,34 @@ from ergodica.integrators.reflection import inverse_mass_of, reflect
 from ergodica.operators import act
 from ergodica.phase import Phase, Point
 from ergodica.recipe import Recipe
+from ergodica.targets.base import Target
 from ergodica.tree import Combination
 
 
 class Leapfrog(eqx.Module):
-    """One trajectory: fresh momentum at the temperature of the run, `steps` leapfrog steps, accepted or not.
+    """Hamiltonian trajectories with a Metropolis test: a fresh momentum, `steps` leapfrog steps, accepted or not.
+
+    Use it with `eg.hmc` and all the data, as the exact reference; `eg.sample` chooses it by itself for D = 0. It does
+    not take batches: the test needs the potential of all data.
 
     Leaves invariant: exp(-H/T), exactly.
 
     Args:
         steps: leapfrog steps in a trajectory.
-        jitter: each trajectory's step size is drawn within this share of the given one, so that no mode of a Gaussian
-            target comes back to where it was at every trajectory.
+        jitter: each trajectory's step size is drawn within this share of the given one. Without it, a direction of a
+            Gaussian target whose period is the length of a trajectory would come back to where it was every time.
+
+    Example:
+        >>> import jax, ergodica as eg
+        >>> kernel = eg.Kernel(eg.gallery.gaussian(2), eg.hmc(), integrator=eg.Leapfrog(steps=4))
+        >>> state = kernel.init(kernel.target.init, jax.random.key(0))
+        >>> state, info = kernel.step(state, jax.random.key(1), step_size=0.1)
+        >>> bool(info.accepted)
+        True
+
+    Reference:
+        Duane, Kennedy, Pendleton and Roweth (1987), https://doi.org/10.1016/0370-2693(87)91197-X; Neal (2011),
+        https://arxiv.org/abs/1206.1901.
     """
 
     steps: int = eqx.field(static=True, default=16)
@@ -56,7 +70,7 @@ class Leapfrog(eqx.Module):
         return None
 
     def step(
-        self, recipe: Recipe, target: Any, phase: Phase, key: Array, setting: Setting
+        self, recipe: Recipe, target: Target, phase: Phase, key: Array, setting: Setting
     ) -> tuple[Phase, Array, PyTree, Array]:
         """The phase after one trajectory, the potential and gradient there, and whether it was accepted."""
         (name,) = recipe.momenta

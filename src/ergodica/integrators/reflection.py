@@ -17,6 +17,7 @@ from ergodica.errors import InputError
 from ergodica.operators import Operator, is_entrywise
 from ergodica.phase import Phase, Point
 from ergodica.recipe import Recipe
+from ergodica.targets.base import Target
 from ergodica.targets.domain import fold, leaf_boxes
 from ergodica.tree import Layout
 
@@ -118,7 +119,7 @@ def inverse_mass_of(recipe: Recipe, phase: Phase) -> Operator | None:
     return energy.inverse_operator(Layout.of(getattr(phase, momentum))) if isinstance(energy, Gaussian) else None
 
 
-def check_reflection(recipe: Recipe, target: Any, point: Point) -> None:
+def check_reflection(recipe: Recipe, target: Target, point: Point) -> None:
     """Refuse what reflection would not keep the law of: flow of Q through a face, a momentum that cannot turn round."""
     if target.domain is None:
         return

@@ -12,7 +12,7 @@ from ergodica.phase import Phase, Point
 from ergodica.recipe import Recipe
 
 
-class Draws(NamedTuple):
+class ResampledDraws(NamedTuple):
     """The inner integrator's random numbers and a key for the momentum."""
 
     inner: Any
@@ -20,9 +20,21 @@ class Draws(NamedTuple):
 
 
 class Resampled(Integrator):
-    """Every `every` steps the momentum is drawn anew from exp(-g/T), given the other slots.
+    """Another integrator, with a fresh momentum from exp(-g/T) at every N-th step.
+
+    Use it where friction is weak and a chain keeps circling at one energy. `eg.sample(..., resample_every=N)` does the
+    same. Under strong friction it changes nothing worth having.
 
     Leaves invariant: what the inner integrator does; drawing a slot from its conditional law changes no law.
+
+    Args:
+        inner: `eg.Splitting()` or `eg.Euler()`.
+        every: N.
+
+    Example:
+        >>> import ergodica as eg
+        >>> integrator = eg.Resampled(eg.Splitting(), every=50)
+        >>> kernel = eg.Kernel(eg.gallery.gaussian(2), eg.sghmc(friction=0.1), integrator)
     """
 
     inner: Integrator
@@ -39,7 +51,7 @@ class Resampled(Integrator):
 
     def draw(self, recipe, phase, key, setting):
         inner, momentum = jax.random.split(key)
-        return Draws(self.inner.draw(recipe, phase, inner, setting), momentum)
+        return ResampledDraws(self.inner.draw(recipe, phase, inner, setting), momentum)
 
     def probe(self, recipe, phase, draws, setting):
         is_due = setting.number % self.every == 0
@@ -51,7 +63,7 @@ class Resampled(Integrator):
 
 
 def resample(recipe: Recipe, phase: Phase, key: Array, setting: Setting) -> Phase:
-    """The phase with every momentum drawn anew."""
+    """The phase with a fresh draw of every momentum."""
     keys = jax.random.split(key, len(recipe.momenta))
     for k, name in zip(keys, recipe.momenta, strict=True):
         point = Point(phase, temperature=setting.temperature)

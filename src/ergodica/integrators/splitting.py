@@ -4,9 +4,10 @@
     O  dr = -D grad_r g dt + sqrt(2 T D) dW          and, with thermostats s,
     S  ds = (Q_rs^T grad_r g + T Gamma_s) dt         C  dr = -Q_rs grad_s g dt
 
-with R = Q_(momentum, position). One gradient at the half-drifted position serves both half kicks (ABOBA; Leimkuhler and
-Matthews, 2013). Order 2 with exact gradients or compensated noise, 1 with uncompensated noise
-(docs/explanation/mathematics.md).
+with R = Q_(momentum, position). The parts add up to the recipe's drift and noise, and each one alone is easy to solve.
+Done in the order A B [S C O C S] B A, with half steps around O, the step reads the same backwards: errors of odd order
+cancel. One gradient at the half-drifted position serves both half kicks (ABOBA; Leimkuhler and Matthews, 2013). Order 2
+with exact gradients or compensated noise, 1 with uncompensated noise (docs/explanation/mathematics.md).
 """
 
 import jax
@@ -17,9 +18,9 @@ from ergodica.energy import Energy, Gaussian
 from ergodica.fields import Coupling, Elementwise
 from ergodica.integrators import compensation
 from ergodica.integrators.base import Integrator, Setting
-from ergodica.integrators.compensation import Met
+from ergodica.integrators.compensation import StepReport
 from ergodica.integrators.euler import draw_normals
-from ergodica.integrators.friction import Decay, coupling_decay, decay, rub, symmetric_friction
+from ergodica.integrators.friction import Decay, coupling_decay, decay, exact_friction, symmetric_friction
 from ergodica.integrators.reflection import fold_position, inverse_mass_of, is_positive, reflect
 from ergodica.operators import (
     DenseOperator,
@@ -38,7 +39,27 @@ from ergodica.tree import Combination, Layout
 
 
 class Splitting(Integrator):
-    """ABOBA, with exact friction; kick, friction, move (order 1) where the curl reads z.potential."""
+    """A symmetric splitting with exact friction, for recipes with one momentum: order 2 at the price of Euler.
+
+    Use it for everything from `eg.sghmc` to `eg.riemannian_sgnht`; `eg.sample` chooses it by itself for a Gaussian
+    momentum. Recipes that move the position by noise of its own (`eg.sgld`) need `eg.Euler`. Where the curl reads
+    `z.potential` the order is 1: kick, friction, move.
+
+        move eps/2, kick eps/2, friction eps, kick eps/2, move eps/2, with one gradient, at the half-moved position
+
+    Leaves invariant: exp(-H/T) up to an error of order eps^2. On a Gaussian target with constant mass and friction the
+    law of the position is exact at every stable step.
+
+    Example:
+        >>> import jax, ergodica as eg
+        >>> kernel = eg.Kernel(eg.gallery.gaussian(2), eg.sghmc(), integrator=eg.Splitting())
+        >>> state = kernel.init(kernel.target.init, jax.random.key(0))
+        >>> state, info = kernel.step(state, jax.random.key(1), step_size=0.1)
+
+    Reference:
+        Leimkuhler and Matthews (2013), https://arxiv.org/abs/1203.5428; with thermostats Leimkuhler and Shang (2016),
+        https://arxiv.org/abs/1505.06889.
+    """
 
     def refusal(self, recipe, phase):
         return _refusal(recipe, phase)
@@ -64,12 +85,14 @@ class Splitting(Integrator):
             kick = Combination.of(kick.value())  # added up once, for both half kicks
         momentum = Combination.of(getattr(phase, name)) + kick
         phase, momentum = _thermostats_before(recipe, phase, momentum, points[0], setting)
-        momentum, met = _rub(recipe, phase, momentum, diffusion, points, draws[name], setting, noise, is_whole_kick)
-        met = met._replace(rubbed=phase._replace(**{name: momentum.value()}))
+        momentum, report = _friction(
+            recipe, phase, momentum, diffusion, points, draws[name], setting, noise, is_whole_kick
+        )
+        report = report._replace(after_friction=phase._replace(**{name: momentum.value()}))
         phase, momentum = _thermostats_after(recipe, phase, momentum, points[0], setting)
         if is_whole_kick:
-            return _move(recipe, phase, momentum, evaluations, setting, setting.step_size), met
-        return _move(recipe, phase, momentum + kick, (), setting, setting.step_size / 2), met
+            return _move(recipe, phase, momentum, evaluations, setting, setting.step_size), report
+        return _move(recipe, phase, momentum + kick, (), setting, setting.step_size / 2), report
 
 
 def _move(recipe, phase, momentum: Combination, evaluations, setting: Setting, time) -> Phase:
@@ -123,30 +146,36 @@ def _force(recipe, phase, evaluations, setting, draws) -> Combination:
     return total
 
 
-def _rub(recipe, phase, momentum: Combination, diffusion, points, normal, setting, noise, is_whole_kick):
+def _friction(recipe, phase, momentum: Combination, diffusion, points, normal, setting, noise, is_whole_kick):
     """O: exact for a Gaussian momentum, symmetric otherwise; less the gradient noise where V is known."""
     (name,) = recipe.momenta
     energy, layout = recipe.energy[name], Layout.of(getattr(phase, name))
     step_size, temperature, *_ = setting
-    met = compensation.nothing(layout.dtype)
+    report = compensation.no_cuts(layout.dtype)
     if not isinstance(energy, Gaussian):
 
         def velocity(r):
             return energy.gradient(Point(phase._replace(**{name: r}), temperature=temperature), name)[name]
 
-        rubbed = symmetric_friction(diffusion, velocity, momentum.value(), normal, step_size, temperature)
-        return Combination.of(rubbed), met
+        slowed = symmetric_friction(diffusion, velocity, momentum.value(), normal, step_size, temperature)
+        return Combination.of(slowed), report
     if noise is None:
-        return rub(diffusion, energy, layout, step_size, temperature, momentum, normal), met
+        return exact_friction(diffusion, energy, layout, step_size, temperature, momentum, normal), report
     law, curl = decay(diffusion, energy, layout, step_size, temperature), _curl(recipe, points)
     through = _noise_through(law, curl, step_size, is_whole_kick)
     increment, cuts = compensation.inject(law.variance, through, noise, normal)
-    met = Met(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
-    return act(law.factor, momentum) + Combination.of(increment), met
+    report = StepReport(cuts, compensation.largest_step(diffusion, curl, noise, temperature))
+    return act(law.factor, momentum) + Combination.of(increment), report
 
 
 def _noise_through(law: Decay, curl: Operator, step_size, is_whole_kick: bool) -> Operator:
-    """How gradient noise arrives in the momentum: two half kicks, one of them rubbed, (eps/2)(1 + a) R; or eps a R."""
+    """How an error n of the gradient arrives in the momentum: as (eps/2)(1 + a) R n, or eps a R n for a whole kick.
+
+    Both half kicks use one gradient, so both carry the same n: -(eps/2) R n before friction and -(eps/2) R n after it.
+    Friction multiplies the first by a. They add up before they are squared: the covariance is
+    (eps^2/4) (1 + a) R V R^T (1 + a)^T, and not that of two independent kicks, (eps^2/4) (a R V R^T a^T + R V R^T).
+    The noise of friction is injected after a has acted, and so the two can be subtracted as they are.
+    """
     time = jnp.asarray(step_size, row_layout(curl).dtype)
     if is_whole_kick:
         return product(scaled(time, law.factor), curl)
@@ -208,21 +237,21 @@ def _thermostats(recipe: Recipe) -> list[str]:
 
 
 def _is_elementwise(recipe: Recipe, name: str, slot: str) -> bool:
-    field = recipe.curl.get((name, slot), recipe.curl.get((slot, name)))
+    field = recipe.curl[recipe.curl_key(name, slot)]
     return isinstance(field, Elementwise) or (isinstance(field, Coupling) and field.elementwise)
 
 
 def _curl(recipe: Recipe, points: list[Point]) -> Operator:
     """R = Q_(momentum, position), the mean over a cross-fitted pair."""
     (name,) = recipe.momenta
-    key = (name, "position") if (name, "position") in recipe.curl else ("position", name)
+    key = recipe.curl_key(name, "position")
     each = [{key: recipe.curl[key].at(p, *key)} for p in points]
     return recipe.curl_block(mean_operators(each), name, "position")
 
 
 def _curl_reads(recipe: Recipe, point: Point) -> set[str]:
     (name,) = recipe.momenta
-    return recipe.reads(point, (name, "position") if (name, "position") in recipe.curl else ("position", name))
+    return recipe.reads(point, recipe.curl_key(name, "position"))
 
 
 def _refusal(recipe: Recipe, phase: Phase) -> str | None:
@@ -244,8 +273,7 @@ def _refusal(recipe: Recipe, phase: Phase) -> str | None:
     if not {frozenset(pair) for pair in recipe.curl} <= allowed:
         return f"the splitting knows blocks of Q between momentum and position or thermostats only: {advice}"
     for slot in _thermostats(recipe):
-        key = (name, slot) if (name, slot) in recipe.curl else (slot, name)
-        if slot in recipe.reads(point, key):
+        if slot in recipe.reads(point, recipe.curl_key(name, slot)):
             return f"the splitting needs a coupling that does not read z.{slot} itself: {advice}"
     for slot, energy in recipe.energy.items():
         if isinstance(energy, Energy) and set(energy.gradient(point, slot)) - {slot}:

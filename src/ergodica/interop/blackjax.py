@@ -32,7 +32,7 @@ def sgld() -> Build:
 
 
 def sghmc(num_integration_steps: int = 10, alpha: float = 0.01, beta: float = 0.0) -> Build:
-    """`blackjax.sghmc` with its own defaults: its state is the position, momenta are drawn anew at every step."""
+    """`blackjax.sghmc` with its own defaults: its state is the position, with a fresh momentum at every step."""
 
     def build(potential: Potential, temperature: float) -> Step:
         kernel = blackjax.sghmc(gradient_of(potential), num_integration_steps, alpha, beta)
@@ -61,6 +61,6 @@ def step(kernel_step: Callable, temperature: float = 1.0, minibatch: PyTree = No
 
 
 def gradient_of(potential: Potential) -> Callable[[PyTree, PyTree], PyTree]:
-    """The gradient of the log density -U as blackjax asks for it, with a minibatch that is not looked at."""
+    """The gradient of the log density -U as blackjax asks for it, with a minibatch that is ignored."""
     uphill = jax.grad(lambda position: -potential(position))
     return lambda position, minibatch: uphill(position)

@@ -1,4 +1,7 @@
-"""Inverse metrics G^-1 for the Riemannian samplers. Their roots are derived (fields.Root)."""
+"""Inverse metrics G^-1 for the Riemannian samplers, `eg.sgrld`, `eg.sgrhmc` and `eg.riemannian_sgnht`.
+
+Roots are derived (`fields.Root`), and so are corrections: a metric is only its entries.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,20 +24,70 @@ def as_field(inverse_metric: Any) -> Field:
 
 
 def expanded_mean() -> Elementwise:
-    """G^-1 = diag(theta), the Fisher metric of the expanded-mean simplex (Patterson and Teh, 2013); theta > 0."""
+    """G^-1 = diag(theta), for positive parameters: steps proportional to the square root of each one.
+
+    Use it for Gamma and Dirichlet laws, written in unnormalised positive weights, such as the topics of a topic model;
+    give the target `domain=eg.positive`. Not for parameters that may be negative.
+
+    Returns:
+        A field, to be given to `eg.sgrld`, `eg.sgrhmc` or `eg.riemannian_sgnht`. With `eg.Splitting` the motion
+        dq = sqrt(q) r dt is solved exactly.
+
+    Example:
+        >>> import ergodica as eg
+        >>> recipe = eg.sgrhmc(eg.expanded_mean(), friction=1.0)
+
+    Reference:
+        Patterson and Teh (2013), NeurIPS; as used by Ma, Chen and Fox (2015), section 4,
+        https://arxiv.org/abs/1506.04696.
+    """
     return Elementwise(_Position())
 
 
 def potential_scaled(scale: Any = 1.5, offset: Any = 1.5) -> Scaled:
-    """G^-1 = scale sqrt|U + offset| I, larger where the density is low (supplement of the paper, section E.1).
+    """G^-1 = scale sqrt|U + offset| I: larger steps where the density is low.
 
-    `offset` must exceed -min U: where U + offset meets zero the root has a cusp and the correction is infinite.
+    The metric of `eg.gsgrhmc`; give it to `eg.sgrld` or `eg.riemannian_sgnht` to have theirs. It depends on the
+    potential, so minibatches must come in pairs (`eg.BatchPair`), and targets with gradients alone are refused.
+
+    Args:
+        scale: a positive number.
+        offset: it must exceed -min U: where U + offset meets zero the root has a cusp and the correction is infinite.
+
+    Returns:
+        A field.
+
+    Example:
+        >>> import ergodica as eg
+        >>> recipe = eg.sgrld(eg.potential_scaled(scale=1.0, offset=2.0))
+
+    Reference:
+        Ma, Chen and Fox (2015), supplement, section E.1, https://arxiv.org/abs/1506.04696.
     """
     return Scaled(_PotentialRoot(scale, offset))
 
 
 def fisher(information: Callable[[PyTree], Array], damping: Any = 0.0) -> Dense:
-    """G^-1 = (I(theta) + damping)^-1 from the Fisher information of all data, a matrix in ravel_pytree order."""
+    """G^-1 = (I(theta) + damping)^-1, from the Fisher information of all data.
+
+    Use it for a handful of parameters whose information matrix you can write down: the correction takes one derivative
+    of its inverse for each parameter. If the information hardly changes over the posterior, give its inverse to
+    `eg.sgld` as a constant.
+
+    Args:
+        information: I(theta), a positive semidefinite matrix in the order of `jax.flatten_util.ravel_pytree`.
+        damping: a number added to the diagonal, such as the precision of the prior.
+
+    Returns:
+        A field, to be given to `eg.sgrld`, `eg.sgrhmc` or `eg.riemannian_sgnht`.
+
+    Example:
+        >>> import jax.numpy as jnp, ergodica as eg
+        >>> recipe = eg.sgrld(eg.fisher(lambda theta: jnp.diag(1 + theta**2), damping=1.0))
+
+    Reference:
+        Girolami and Calderhead (2011), https://doi.org/10.1111/j.1467-9868.2010.00765.x.
+    """
     return Dense(_InverseInformation(information, damping))
 
 

@@ -1,7 +1,7 @@
 # The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
 
 from . import data, lda
-from .driver import Run, cyclical, load, polynomial, same, sample
+from .driver import Run, cyclical, load, polynomial, same
 from .energy import Energy, Gaussian, Relativistic, Thermostat
 from .errors import InputError, NonFiniteError
 from .fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
@@ -27,6 +27,7 @@ from .samplers import (
     sgrhmc,
     sgrld,
 )
+from .sampling import sample
 from .targets import Box, Density, External, Posterior, gallery, positive
 from .verify import audit, audit_family, certify, certify_sde, exact_law, rebuild_curl
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ergodica.driver import checkpoint, pace
+from ergodica.driver import checkpoint, loop
 from ergodica.errors import InputError
 
 
@@ -21,7 +21,7 @@ class Subject(NamedTuple):
 def start_sample(out: Path, resume: bool = True, steps: int = 600) -> Any:
     from tests.unit.driver.runs import run
 
-    checkpoint.EVERY, pace.SECONDS = 0.0, 2e-3  # a checkpoint at every chance, and many chances
+    checkpoint.SAVE_EVERY, loop.STRETCH_SECONDS = 0.0, 2e-3  # a checkpoint at every chance, and many chances
     return run(steps=steps, out=out, resume=resume)
 
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 import ergodica as eg
 from ergodica.cli import commands, main
-from ergodica.driver import checkpoint, load, pace
+from ergodica.driver import checkpoint, load, loop
+from ergodica.driver.part_folder import part_folder
 from ergodica.output import blocks
 
 MODEL = """
@@ -134,7 +135,7 @@ def test_nothing_accepted_is_exit_code_1(model):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_have_their_exit_codes(model, monkeypatch, number, code):
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
     original = blocks.BlockFile.append
     calls = iter(range(10**9))
 
@@ -147,7 +148,7 @@ def test_signals_have_their_exit_codes(model, monkeypatch, number, code):
     done = call(model, "--sampler", "sgld", *PLAIN, "--out", "run.nc")
     assert done.exit_code == code
     assert "--resume" in done.stderr
-    assert (checkpoint.part_folder("run.nc") / checkpoint.FILE).exists()
+    assert (part_folder("run.nc") / checkpoint.CHECKPOINT_FILE).exists()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_signals_have_their_exit_codes(model, monkeypatch, number, code):
         ("model.py:target", ["--sampler", "sgrld"], "needs --option inverse_metric"),
         ("model.py:target", ["--sampler", "sghmc", "--option", "friction"], "name=value"),
         ("model.py:falls", ["--sampler", "sgld", "--out", "run.nc"], "no chain is finite for more than"),
-        ("model.py:target", ["--sampler", "sgld", "--thin", "0"], "thin must be"),
+        ("model.py:target", ["--sampler", "sgld", "--thin", "0"], "thin is 0: expected a whole number of at least 1"),
         ("broken.py:target", ["--sampler", "sgld"], "broken.py could not be imported: ValueError: one two"),
         ("broken:target", ["--sampler", "sgld"], "broken could not be imported: ValueError: one two"),
     ],

@@ -18,7 +18,7 @@ import ergodica
 names = [module.name for module in pkgutil.walk_packages(ergodica.__path__, "ergodica.")]
 for name in names:
     importlib.import_module(name)
-assert "ergodica.driver.sample" in names
+assert "ergodica.driver.execute" in names
 print(len(names))
 """
 

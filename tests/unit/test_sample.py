@@ -45,7 +45,7 @@ def test_any_pytree_dispersed_starts_and_schedules():
 
 
 def test_windows_hold_every_row_equally_often():
-    from ergodica.driver.batches import Windows
+    from ergodica.driver.minibatches import Windows
 
     target = eg.Posterior(lambda q: -(q**2), lambda q, rows: -((rows - q) ** 2), np.arange(7.0))
     windows = Windows(target, 3, False, seed=0)
@@ -56,7 +56,7 @@ def test_windows_hold_every_row_equally_often():
 
 
 def test_runs_on_small_data_gather_their_rows():
-    from ergodica.driver.batches import Gathers, Windows, batches_for, rows_of
+    from ergodica.driver.minibatches import Gathers, Windows, batches_for, rows_of
 
     target = eg.Posterior(lambda q: -(q**2), lambda q, rows: -((rows - q) ** 2), np.arange(100.0))
     assert isinstance(batches_for(target, 2, False, True, 0), Windows)

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ergodica.driver.pace import now
+from ergodica.driver.loop import now
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda import LDA, demo
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ergodica.driver.pace import now
+from ergodica.driver.loop import now
 from ergodica.errors import NonFiniteError
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean

@@ -11,23 +11,23 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.batches import Batches
+from ergodica.driver.draws import RunningMoments, add_draw
 from ergodica.driver.keys import Purpose
-from ergodica.driver.moments import Running, add_draw
+from ergodica.driver.minibatches import Batches
 from ergodica.energy import Gaussian
 from ergodica.integrators import Kernel, Leapfrog, Setting, State, StepInfo
 from ergodica.phase import Phase, Point
 
-LONGEST = 4_000  # of one or two chains; what a chunk costs beside its steps is a tenth at a thousand
-SHORT = 2_000  # of many chains, where a chunk of all of them takes two seconds
-SHARED = 1_000  # of chains on the same batches, whose random numbers of a chunk should stay in the cache
-NUMBERS = 2**22  # of random numbers and draws held at a time, in the size of the position
+LONGEST_CHUNK = 4_000  # of one or two chains; what a chunk costs beside its steps is a tenth at a thousand
+SHORT_CHUNK = 2_000  # of many chains, where a chunk of all of them takes two seconds
+SHARED_CHUNK = 1_000  # of chains on the same batches, whose random numbers of a chunk should stay in the cache
+CHUNK_NUMBERS = 2**22  # of random numbers and draws held at a time, in the size of the position
 
 
 def chunk_length(position: PyTree, chains: int, is_shared: bool = False) -> int:
     """One for a run, at least 2: XLA would round a loop of one step differently."""
-    longest = SHARED if is_shared else max(SHORT, 2 * LONGEST // max(2, chains))
-    return int(max(2, min(longest, NUMBERS // max(1, tree.size(position)))))
+    longest = SHARED_CHUNK if is_shared else max(SHORT_CHUNK, 2 * LONGEST_CHUNK // max(2, chains))
+    return int(max(2, min(longest, CHUNK_NUMBERS // max(1, tree.size(position)))))
 
 
 class Chain(NamedTuple):
@@ -40,12 +40,12 @@ class Chain(NamedTuple):
     before: PyTree = None
     """The position one step earlier, to go back to: a state is known to be good only when the next step has evaluated
     the potential. None where only moments are kept, which wait for that evaluation."""
-    moments: Running | None = None
+    moments: RunningMoments | None = None
     reference: PyTree = None
     """Of a gradient estimator that has one for each chain: centre, gradient, potential."""
 
 
-class Span(NamedTuple):
+class ChunkPlan(NamedTuple):
     """Which steps a chunk makes, and with what."""
 
     keys: Array  # (length, 3); (g, length, 3) for a group of chains on the same batches
@@ -59,7 +59,7 @@ class Span(NamedTuple):
     temperature: Array
 
 
-class Visit(NamedTuple):
+class ChunkRecord(NamedTuple):
     """What is noted: of each step made, and of each step kept; JAX arrays, then NumPy's."""
 
     draws: Any  # of the steps kept; None where only moments are
@@ -72,7 +72,7 @@ class Visit(NamedTuple):
     largest_step: Any  # (length,)
 
 
-class Note(NamedTuple):
+class StepRecord(NamedTuple):
     """What is noted of one step."""
 
     position: PyTree
@@ -89,8 +89,8 @@ class Note(NamedTuple):
 
 @sound_filter_jit
 def run_chunk(
-    kernel: Kernel, batches: Batches | None, keep: str | Callable, chain: Chain, span: Span
-) -> tuple[Chain, Visit]:
+    kernel: Kernel, batches: Batches | None, keep: str | Callable, chain: Chain, span: ChunkPlan
+) -> tuple[Chain, ChunkRecord]:
     """The first `span.made` of the steps; one compilation serves every chunk of a run.
 
     With keys of a group all leaves of `chain` have a leading axis: g chains on the same batches.
@@ -107,7 +107,7 @@ def run_chunk(
 
     step = jax.vmap(one, in_axes=(0, 0, None, None, None, None)) if is_group else one
 
-    def body(i: Array, carry: tuple[Chain, Note]) -> tuple[Chain, Note]:
+    def body(i: Array, carry: tuple[Chain, StepRecord]) -> tuple[Chain, StepRecord]:
         chain, notes = carry
         # one beyond the last step is not made: it only evaluates, on that step's batch
         made = jnp.minimum(i, span.made - 1)
@@ -125,7 +125,7 @@ def run_chunk(
     # not a scan: how many steps are made is known when it runs, and a chunk cut short is the same program
     chain, notes = jax.lax.fori_loop(0, span.made + span.is_last, body, (chain, notes))
 
-    def settled(start: Chain, chain: Chain, notes: Note) -> tuple[Chain, Array]:
+    def settled(start: Chain, chain: Chain, notes: StepRecord) -> tuple[Chain, Array]:
         return _settled(start, chain, notes, span)
 
     settle = jax.vmap(settled, in_axes=(0, 0, 1), out_axes=(0, 1)) if is_group else settled
@@ -133,7 +133,7 @@ def run_chunk(
     return chain, _visit(notes, is_alive, keep, span.kept, is_group)
 
 
-def _draws_ahead(kernel: Kernel, chain: Chain, span: Span, is_group: bool) -> Any:
+def _draws_ahead(kernel: Kernel, chain: Chain, span: ChunkPlan, is_group: bool) -> Any:
     """The random numbers of every step, (length, ...), for a group (length, g, ...)."""
 
     def of_one(keys: Array, phase: Phase) -> Any:
@@ -157,7 +157,7 @@ def _step(
     temperature: Array,
     was_kept: Array,
     is_made: Array,
-) -> tuple[Chain, Note]:
+) -> tuple[Chain, StepRecord]:
     if chain.reference is not None:
         kernel = with_reference(kernel, chain.reference)
     advance = kernel.step if isinstance(kernel.integrator, Leapfrog) else kernel.step_with
@@ -168,7 +168,7 @@ def _step(
     state = jax.tree.map(lambda a, b: jnp.where(is_alive & is_made, a, b), new, chain.state)
     position = state.phase.position
     dtype = tree.common_dtype(position)
-    note = Note(
+    note = StepRecord(
         None if keep == "moments" else position,
         jnp.asarray(info.potential, dtype),
         info.gradient_norm,
@@ -192,7 +192,7 @@ def is_finite_evaluation(info: StepInfo, is_finite: Array) -> Array:
     return is_gradient if info.potential is None else is_gradient & jnp.isfinite(info.potential)
 
 
-def _settled(start: Chain, chain: Chain, notes: Note, span: Span) -> tuple[Chain, Array]:
+def _settled(start: Chain, chain: Chain, notes: StepRecord, span: ChunkPlan) -> tuple[Chain, Array]:
     """The chain after its chunk, and which draws stand, from the one before the chunk on.
 
     A draw stands if its own step and the evaluation of the next one were finite; that of the chunk's last step until
@@ -223,15 +223,17 @@ def _settled(start: Chain, chain: Chain, notes: Note, span: Span) -> tuple[Chain
     return chain._replace(state=state, before=before), is_alive
 
 
-def _blank(chain: Chain, keep: str | Callable) -> Note:
+def _blank(chain: Chain, keep: str | Callable) -> StepRecord:
     """A note without values, for its shapes."""
     position = chain.state.phase.position
     number = jnp.zeros((), tree.common_dtype(position))
     truth, whole = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-    return Note(None if keep == "moments" else position, number, number, number, truth, truth, truth, whole, number)
+    return StepRecord(
+        None if keep == "moments" else position, number, number, number, truth, truth, truth, whole, number
+    )
 
 
-def _visit(notes: Note, is_alive: Array, keep: str | Callable, kept: Array, is_group: bool) -> Visit:
+def _visit(notes: StepRecord, is_alive: Array, keep: str | Callable, kept: Array, is_group: bool) -> ChunkRecord:
     def chosen(leaf: PyTree) -> PyTree:
         return jax.tree.map(lambda x: jnp.take(x, kept, axis=0, mode="clip"), leaf)
 
@@ -239,7 +241,7 @@ def _visit(notes: Note, is_alive: Array, keep: str | Callable, kept: Array, is_g
     if callable(keep):
         function = jax.vmap(keep) if is_group else keep
         draws = jax.vmap(function)(draws)
-    return Visit(
+    return ChunkRecord(
         draws,
         chosen(notes.gradient_norm),
         chosen(notes.kinetic_temperature),

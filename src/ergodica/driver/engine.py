@@ -10,13 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.driver.batches import Batches, Drawn, places_ahead, rows_of
-from ergodica.driver.chunk import Chain, Span, Visit, run_chunk, standing, with_reference
-from ergodica.driver.feed import Feed
+from ergodica.driver.chunk import Chain, ChunkPlan, ChunkRecord, run_chunk, standing, with_reference
+from ergodica.driver.draws import (
+    MERGED_AFTER_DRAWS,
+    KeptSteps,
+    merged_moments,
+    moments_of_chains,
+    no_moments,
+    no_moments_yet,
+)
 from ergodica.driver.keys import chunk_keys, seed_words
-from ergodica.driver.moments import MERGED_AFTER, merged, no_moments, no_moments_yet, summed
+from ergodica.driver.minibatches import Batches, Drawn, places_ahead, rows_of
 from ergodica.driver.schedules import StepSizes
-from ergodica.driver.store import Kept
+from ergodica.driver.streamed import Feed
 from ergodica.gradients.control import References
 from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
@@ -58,7 +64,7 @@ class Engine:
         *,
         seed: int,
         sizes: StepSizes,
-        kept: Kept,
+        kept: KeptSteps,
         temperature: float,
         keep: str | Callable,
         length: int,
@@ -108,7 +114,7 @@ class Engine:
     def is_alive(self, chain: int) -> bool:
         return bool(self.chains[chain].is_alive)
 
-    def advance(self, first: int, count: int, following: int) -> list[Visit | None]:
+    def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
         """Steps first, ..., first + count - 1 of every chain; None of one that is frozen. `following`: how many come
         after them, to be read ahead."""
         if self.references.is_due(first):
@@ -117,15 +123,15 @@ class Engine:
         if self.groups is None:
             living = [i for i in range(len(self.chains)) if self.is_alive(i)]
             jobs = {i: self._threads.submit(self._advance_one, i, first, count, handed) for i in living}
-            visits = [jobs[i].result() if i in jobs else None for i in range(len(self.chains))]
+            records = [jobs[i].result() if i in jobs else None for i in range(len(self.chains))]
         else:
             groups = [self._threads.submit(self._advance_group, g, first, count, handed) for g in self.groups]
-            visits = [visit for job in groups for visit in job.result()]
+            records = [record for job in groups for record in job.result()]
         if self.totals is not None and ((first + count) % self.length == 0 or first + count == self.kept.total):
             self._merge_moments(is_last=first + count == self.kept.total)
-        return visits
+        return records
 
-    def _span(self, number: Any, first: int, count: int, handed: PyTree) -> Span:
+    def _span(self, number: Any, first: int, count: int, handed: PyTree) -> ChunkPlan:
         # NumPy arrays: each one made by JAX costs as much as several steps
         steps = np.arange(first, first + self.length, dtype=np.int32)
         keys = chunk_keys(self.seed, np.asarray(number, np.int32), steps)
@@ -140,7 +146,7 @@ class Engine:
         kept[: len(here)] = here
         made, is_last = np.asarray(count, np.int32), np.asarray(first + count == self.kept.total, np.int32)
         was_kept = np.asarray(first > 0 and len(self.kept.between(first - 1, first)) > 0)
-        return Span(keys, places, steps, padded, made, is_last, was_kept, kept, self.temperature)
+        return ChunkPlan(keys, places, steps, padded, made, is_last, was_kept, kept, self.temperature)
 
     def _places(self, chain: int, first: int, count: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
         """Of a chunk's batches."""
@@ -157,31 +163,31 @@ class Engine:
         own = keys if self.groups is None else chunk_keys(self.seed, np.asarray(chain, np.int32), steps)
         return places_ahead(self.batches, own)
 
-    def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> Visit:
+    def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> ChunkRecord:
         span = self._span(chain, first, count, handed)
-        self.chains[chain], visit = run_chunk(self.kernel, self.batches, self.keep, self.chains[chain], span)
-        return self._trimmed(chain, visit, first, count)
+        self.chains[chain], record = run_chunk(self.kernel, self.batches, self.keep, self.chains[chain], span)
+        return self._trimmed(chain, record, first, count)
 
-    def _advance_group(self, group: np.ndarray, first: int, count: int, handed: PyTree) -> list[Visit | None]:
+    def _advance_group(self, group: np.ndarray, first: int, count: int, handed: PyTree) -> list[ChunkRecord | None]:
         # stacked and taken apart by NumPy: JAX takes as long as hundreds of steps over that many small arrays
         chains = jax.tree.map(lambda *leaves: np.stack(leaves), *(self.chains[i] for i in group))
         was_alive = [self.is_alive(i) for i in group]
         span = self._span(group, first, count, handed)
-        chains, visit = jax.tree.map(np.asarray, run_chunk(self.kernel, self.batches, self.keep, chains, span))
-        visits: list[Visit | None] = []
+        chains, record = jax.tree.map(np.asarray, run_chunk(self.kernel, self.batches, self.keep, chains, span))
+        records: list[ChunkRecord | None] = []
         for place, i in enumerate(group):
             self.chains[i] = jax.tree.map(lambda leaf, p=place: leaf[p], chains)
-            one = jax.tree.map(lambda leaf, p=place: leaf[:, p], visit)
-            visits.append(self._trimmed(int(i), one, first, count) if was_alive[place] else None)
-        return visits
+            one = jax.tree.map(lambda leaf, p=place: leaf[:, p], record)
+            records.append(self._trimmed(int(i), one, first, count) if was_alive[place] else None)
+        return records
 
-    def _trimmed(self, chain: int, visit: Visit, first: int, count: int) -> Visit:
+    def _trimmed(self, chain: int, record: ChunkRecord, first: int, count: int) -> ChunkRecord:
         n = self.kept.before(first + count) - self.kept.before(first)
 
         def cut(part: PyTree, length: int) -> PyTree:
             return jax.tree.map(lambda leaf: np.asarray(leaf)[:length], part)
 
-        trimmed = Visit(*cut(visit[:4], n), *cut(visit[4:6], count + 1), *cut(visit[6:], count))
+        trimmed = ChunkRecord(*cut(record[:4], n), *cut(record[4:6], count + 1), *cut(record[6:], count))
         if trimmed.draws is None or trimmed.is_alive.all():
             return trimmed
         is_alive = trimmed.is_alive[1:][self.kept.between(first, first + count) - first]
@@ -191,8 +197,8 @@ class Engine:
         assert self.totals is not None
         for i, chain in enumerate(self.chains):
             assert chain.moments is not None
-            if is_last or int(chain.moments.number) + self.length > MERGED_AFTER:
-                self.totals[i] = merged(self.totals[i], chain.moments)
+            if is_last or int(chain.moments.number) + self.length > MERGED_AFTER_DRAWS:
+                self.totals[i] = merged_moments(self.totals[i], chain.moments)
                 self.chains[i] = self._placed(chain._replace(moments=no_moments(chain.state.phase.position)))
 
     def _renew_references(self) -> None:
@@ -224,4 +230,5 @@ class Engine:
         """Count, mean and variance of each chain, leaves (chain, ...); None where draws are kept."""
         if self.totals is None:
             return None
-        return summed([merged(total, chain.moments) for total, chain in zip(self.totals, self.chains, strict=True)])  # type: ignore[arg-type]
+        pairs = zip(self.totals, self.chains, strict=True)
+        return moments_of_chains([merged_moments(total, chain.moments) for total, chain in pairs if chain.moments])

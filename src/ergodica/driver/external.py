@@ -12,11 +12,10 @@ from jaxtyping import PyTree
 
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.chunk import Chain, Visit, all_finite, is_finite_evaluation, kinetic_temperature, standing
+from ergodica.driver.chunk import Chain, ChunkRecord, all_finite, is_finite_evaluation, kinetic_temperature, standing
+from ergodica.driver.draws import KeptSteps, RunningMoments, merged_moments, moments_of_chains, no_moments_yet
 from ergodica.driver.keys import Purpose, step_keys
-from ergodica.driver.moments import Running, merged, no_moments_yet, summed
 from ergodica.driver.schedules import StepSizes
-from ergodica.driver.store import Kept
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, Leapfrog, Setting, State
 from ergodica.phase import Evaluation
@@ -32,7 +31,7 @@ class ExternalEngine:
         *,
         seed: int,
         sizes: StepSizes,
-        kept: Kept,
+        kept: KeptSteps,
         temperature: float,
         keep: str | Callable,
     ):
@@ -52,8 +51,8 @@ class ExternalEngine:
     def close(self) -> None:
         pass
 
-    def advance(self, first: int, count: int, following: int) -> list[Visit | None]:
-        notes: list[list[Visit]] = [[] for _ in self.chains]
+    def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
+        notes: list[list[ChunkRecord]] = [[] for _ in self.chains]
         was_alive = [bool(chain.is_alive) for chain in self.chains]
         sizes = self.sizes.between(first, first + count)
         for step, size in zip(range(first, first + count), sizes, strict=True):
@@ -75,34 +74,36 @@ class ExternalEngine:
         self._given += 1
         return batch
 
-    def _step(self, i: int, step: int, size: float, batch: Any) -> Visit:
+    def _step(self, i: int, step: int, size: float, batch: Any) -> ChunkRecord:
         chain, number = self.chains[i], jnp.asarray(size, float)
         key = step_keys(self.seed, i, jnp.asarray([step]), Purpose.STEP)[0]
         probed, draws = _probe(self.light, chain.state, key, number, self.temperature)
         gradient = jax.tree.map(np.zeros_like, probed.phase.position)
         if bool(chain.is_alive) and bool(all_finite(probed.phase)):
-            # a number of its own for every visit, so that no two gradients share their random stream
+            # a number of its own for every record, so that no two gradients share their random stream
             # the first one must be finite: later a chain may overflow, and is frozen
             seed = _visit_seed(self.seed, i, step)
             gradient = self.target.gradient_at(probed.phase.position, batch, seed, is_finite=step == 0)
-        self.chains[i], visit = _finish(self.light, chain, probed, gradient, draws, number, self.temperature)
-        visit = jax.tree.map(np.asarray, visit)
-        self._add_to_moments(i, step, chain, visit)
-        return visit
+        self.chains[i], record = _finish(self.light, chain, probed, gradient, draws, number, self.temperature)
+        record = jax.tree.map(np.asarray, record)
+        self._add_to_moments(i, step, chain, record)
+        return record
 
-    def _add_to_moments(self, i: int, step: int, chain: Chain, visit: Visit) -> None:
+    def _add_to_moments(self, i: int, step: int, chain: Chain, record: ChunkRecord) -> None:
         """The draw of the step before, now that a finite gradient follows it; nothing follows the last one."""
         if self.totals is None:
             return
-        draws = [(step - 1, chain.state.phase.position, visit.is_alive[0])]
+        draws = [(step - 1, chain.state.phase.position, record.is_alive[0])]
         if step == self.kept.total - 1:
-            draws.append((step, visit.draws, visit.is_alive[1]))
+            draws.append((step, record.draws, record.is_alive[1]))
         for number, draw, is_alive in draws:
             if is_alive and number >= 0 and len(self.kept.between(number, number + 1)):
                 one = jax.tree.map(np.asarray, draw)
-                self.totals[i] = merged(self.totals[i], Running(np.asarray(1), one, jax.tree.map(np.zeros_like, one)))
+                self.totals[i] = merged_moments(
+                    self.totals[i], RunningMoments(np.asarray(1), one, jax.tree.map(np.zeros_like, one))
+                )
 
-    def _visit(self, chain: int, notes: list[Visit], first: int) -> Visit:
+    def _visit(self, chain: int, notes: list[ChunkRecord], first: int) -> ChunkRecord:
         count = len(notes)
         whole = jax.tree.map(lambda *parts: np.stack(parts), *notes)
         # a draw stands if its own step and the gradient after it were finite
@@ -111,17 +112,17 @@ class ExternalEngine:
         kept = self.kept.between(first, first + count) - first
         draws, *met = (jax.tree.map(lambda leaf: leaf[kept], part) for part in whole[:4])
         potential = np.append(whole.potential, np.asarray(np.nan, whole.potential.dtype))
-        visit = Visit(None, met[0], met[1], met[2], potential, is_alive, whole.cuts, whole.largest_step)
+        record = ChunkRecord(None, met[0], met[1], met[2], potential, is_alive, whole.cuts, whole.largest_step)
         if self.keep == "moments":
-            return visit
+            return record
         if callable(self.keep) and len(kept):
             draws = jax.tree.map(np.asarray, jax.vmap(self.keep)(draws))
         if len(kept) and not is_alive.all():
             draws = standing(draws, is_alive[1:][kept], self.frozen_draw(chain))
-        return visit._replace(draws=draws)
+        return record._replace(draws=draws)
 
     def moments(self) -> Any:
-        return None if self.totals is None else summed(self.totals)
+        return None if self.totals is None else moments_of_chains(self.totals)
 
     def frozen_draw(self, chain: int) -> PyTree:
         position = self.chains[chain].state.phase.position
@@ -165,7 +166,7 @@ def _probe(kernel: Kernel, state: State, key: Any, step_size: Any, temperature: 
 @sound_filter_jit
 def _finish(
     kernel: Kernel, chain: Chain, probed: State, gradient: Any, draws: Any, step_size: Any, temperature: Any
-) -> tuple[Chain, Visit]:
+) -> tuple[Chain, ChunkRecord]:
     new, info = kernel.finish(probed, (Evaluation(gradient),), draws, step_size, None, temperature)
     is_finite = all_finite(new.phase)
     is_good = chain.is_alive & all_finite(probed.phase) & is_finite_evaluation(info, is_finite)
@@ -179,5 +180,7 @@ def _finish(
     temperature_now = kinetic_temperature(kernel, info.after_friction)
     cuts = jnp.where(is_alive, info.cuts, 0)
     both = jnp.stack([is_good, is_alive])
-    visit = Visit(position, info.gradient_norm, temperature_now, info.accepted, nothing, both, cuts, info.largest_step)
-    return Chain(state, is_alive, before), visit
+    record = ChunkRecord(
+        position, info.gradient_norm, temperature_now, info.accepted, nothing, both, cuts, info.largest_step
+    )
+    return Chain(state, is_alive, before), record

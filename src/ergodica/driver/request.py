@@ -1,7 +1,7 @@
-"""What was asked for in a call of sample(), checked, and in words for the file."""
+"""The request: the arguments of `eg.sample`, listed here and nowhere else; checked, and in words for the file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,60 +13,88 @@ from jaxtyping import PyTree
 
 from ergodica import structure
 from ergodica.data import Batches
-from ergodica.driver.batches import KINDS
-from ergodica.driver.checkpoint import part_folder
-from ergodica.driver.same import Same
+from ergodica.driver.minibatches import BATCH_KINDS
+from ergodica.driver.part_folder import part_folder
 from ergodica.errors import InputError
 from ergodica.fields import times
-from ergodica.gradients import PerExample
+from ergodica.gradients import ControlVariates, PerExample, Svrg
 from ergodica.host import validate
 from ergodica.host.tracing import without_addresses
 from ergodica.host.validate import kind_of
 from ergodica.integrators import Kernel, Leapfrog
+from ergodica.integrators.base import Integrator
 from ergodica.recipe import Recipe
 from ergodica.report import plain
 from ergodica.targets import Target
 
-WHOLE = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}  # at least
+# at least
+WHOLE_NUMBERS = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}
 LARGEST_SEED = 2**63 - 1  # as netCDF holds it
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """The arguments of sample()."""
+@dataclass(frozen=True, eq=False)
+class Same:
+    """A position that is not to be dispersed; made by `same`."""
 
-    target: Any
+    position: PyTree
+
+
+def same(position: Any) -> Same:
+    """`init=eg.same(position)`: every chain begins exactly at this position.
+
+    A plain position is dispersed by itself (docs/explanation/diagnostics.md), because R-hat says little of chains that
+    began at one place. Where they have to begin there, to compare them or to follow their way from it, say so.
+
+    Example:
+        >>> import numpy as np, ergodica as eg
+        >>> run = eg.sample(eg.gallery.gaussian(2), eg.sgld(), eg.same(np.zeros(2)), steps=4, step_size=1e-12)
+        >>> float(abs(run.posterior).max()) < 1e-4
+        True
+    """
+    if isinstance(position, Same) or callable(position) or position is None:
+        raise InputError("eg.same takes a position: a pytree of floating arrays")
+    return Same(position)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `eg.sample`, whose docstring says what they are."""
+
+    target: Target
     recipe: Recipe
-    init: PyTree | Callable[[Any], PyTree] | Same | None
+    init: PyTree | Callable[[Any], PyTree] | Same | None = None
+    _: KW_ONLY
     steps: int
     step_size: float | Callable[[Any], Any]
-    batch_size: int | None
-    chains: int
-    seed: int
-    temperature: float
-    integrator: Any
-    gradient_noise: Any
-    estimator: Any
-    share_batches: bool
-    batches: str | None
-    warmup: int
-    thin: int
-    keep: str | Callable
-    resample_every: int | None
-    out: Path | None
-    resume: bool
-    progress: bool
+    batch_size: int | None = None
+    chains: int = 4
+    seed: int = 0
+    temperature: float = 1.0
+    integrator: Integrator | None = None
+    gradient_noise: Any = None
+    estimator: ControlVariates | Svrg | None = None
+    share_batches: bool = False
+    batches: str | None = None
+    warmup: int = 0
+    thin: int = 1
+    keep: str | Callable[[PyTree], PyTree] = "draws"
+    resample_every: int | None = None
+    out: Path | str | None = None
+    resume: bool = False
+    progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in WHOLE:
+        for name in WHOLE_NUMBERS:
             value = getattr(self, name)
             if isinstance(value, np.integer):  # JSON knows Python's numbers only
                 object.__setattr__(self, name, int(value))
+        if self.out is not None:
+            object.__setattr__(self, "out", Path(self.out))
 
     def check(self) -> None:
         """What can be seen without looking at the target."""
         self._check_kinds()
-        for name, least in WHOLE.items():
+        for name, least in WHOLE_NUMBERS.items():
             value = getattr(self, name)
             if value is not None or name not in ("batch_size", "resample_every"):
                 validate.whole(name, value, least)
@@ -95,8 +123,8 @@ class Request:
             )
         if self.keep not in ("draws", "moments") and not callable(self.keep):
             raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
-        if self.batches is not None and self.batches not in KINDS:
-            raise InputError(f"batches is {self.batches!r}: expected {', '.join(map(repr, KINDS))}")
+        if self.batches is not None and self.batches not in BATCH_KINDS:
+            raise InputError(f"batches is {self.batches!r}: expected {', '.join(map(repr, BATCH_KINDS))}")
 
     def check_batches(self, kernel: Kernel, is_paired: bool) -> None:
         """What only the target and the recipe can tell."""
@@ -121,7 +149,7 @@ class Request:
                 f"the recipe reads z.potential, so a batch is two batches of half its size: give an even batch_size, "
                 f"got {self.batch_size}"
             )
-        self._check_source(getattr(target, "source", None))
+        self._check_source(target.source)
         noise, is_independent = kernel.gradient_noise, self.batches == "independent"
         if isinstance(noise, PerExample) and noise.replacement != is_independent:
             raise InputError(
@@ -153,6 +181,10 @@ class Request:
     def folder(self) -> Path | None:
         """Where it is until it is finished."""
         return None if self.out is None else part_folder(self.out)
+
+    @property
+    def out_path(self) -> Path | None:
+        return None if self.out is None else Path(self.out)
 
     def halved(self, settings: Mapping[str, Any]) -> "Request":
         """Half the step size, twice the steps, as many draws, from another seed; `settings` are those of the run.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.checkpoint import part_folder
+from ergodica.driver.part_folder import part_folder, read_part
 from ergodica.errors import InputError
 
 
@@ -31,7 +31,7 @@ class Run:
     settings: dict[str, Any]
     moments: Any = None
     halved: "Run | None" = None
-    again: Callable[[], "Run"] | None = field(default=None, repr=False)
+    run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
 
     def __repr__(self) -> str:
@@ -86,11 +86,12 @@ class Run:
     def halve(self) -> "Run":
         """This run beside one with half the step size, twice the steps and another seed: `diagnose` compares them.
 
-        Where a splitting rubs a Gaussian momentum, its friction is doubled: then the bias has order 2 at any friction.
+        Where a splitting has friction on a Gaussian momentum, that friction is doubled: then the bias has
+        order 2 at any friction.
         """
-        if self.again is None:
+        if self.run_halved is None:
             raise InputError("this run was read from a file and the target is not at hand: run eg.sample(...).halve()")
-        return replace(self, halved=self.again())
+        return replace(self, halved=self.run_halved())
 
 
 def load(path: Path | str, halved: Path | str | None = None) -> Run:
@@ -99,7 +100,6 @@ def load(path: Path | str, halved: Path | str | None = None) -> Run:
     Args:
         halved: the file of the same run with half the step size, where it was saved apart.
     """
-    from ergodica.driver.unfinished import read_part
     from ergodica.output.files import load as load_file
 
     if not Path(path).exists() and part_folder(path).is_dir():

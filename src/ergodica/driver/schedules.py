@@ -13,7 +13,7 @@ from ergodica import structure
 from ergodica.errors import InputError
 from ergodica.host import validate
 
-BLOCK = 2**16  # steps whose sizes are computed at a time
+BLOCK_STEPS = 2**16  # steps whose sizes are computed at a time
 
 
 class Polynomial(eqx.Module):
@@ -83,16 +83,16 @@ class StepSizes:
             structure.check_step_size(step_size)
             self._check(np.asarray([step_size], np.float64), 0)
             return
-        self.between(0, min(total, BLOCK))
+        self.between(0, min(total, BLOCK_STEPS))
         self.between(total - 1, total)
 
     def between(self, first: int, stop: int) -> np.ndarray:
         """Those of steps first, ..., stop - 1."""
         if not callable(self.given):
             return np.broadcast_to(np.float64(self.given), (stop - first,))
-        numbers = np.arange(first // BLOCK, (stop - 1) // BLOCK + 1)
+        numbers = np.arange(first // BLOCK_STEPS, (stop - 1) // BLOCK_STEPS + 1)
         sizes = np.concatenate([self._of_block(int(number)) for number in numbers])
-        sizes = sizes[first - numbers[0] * BLOCK :][: stop - first]
+        sizes = sizes[first - numbers[0] * BLOCK_STEPS :][: stop - first]
         self._check(sizes, first)
         return sizes
 
@@ -109,7 +109,7 @@ class StepSizes:
     def _of_block(self, number: int) -> np.ndarray:
         if self._block is None or self._block[0] != number:
             # a schedule may know no steps beyond the last one: a table, say
-            steps = np.minimum(np.arange(number * BLOCK, (number + 1) * BLOCK), self.total - 1)
+            steps = np.minimum(np.arange(number * BLOCK_STEPS, (number + 1) * BLOCK_STEPS), self.total - 1)
             self._block = (number, _evaluated(self.given, steps))
         return self._block[1]
 
@@ -118,8 +118,8 @@ class StepSizes:
         if not callable(self.given):
             return repr(float(self.given))
         hashed = hashlib.sha256()
-        for first in range(0, stop, BLOCK):
-            hashed.update(self.between(first, min(first + BLOCK, stop)).tobytes())
+        for first in range(0, stop, BLOCK_STEPS):
+            hashed.update(self.between(first, min(first + BLOCK_STEPS, stop)).tobytes())
         return hashed.hexdigest()
 
 

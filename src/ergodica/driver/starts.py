@@ -19,19 +19,95 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.driver.keys import Purpose, seed_words, start_keys
-from ergodica.driver.motion import Motion
-from ergodica.driver.request import Request
-from ergodica.driver.same import Same
+from ergodica.driver.request import Request, Same
+from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
+from ergodica.operators import DiagonalOperator, Operator, ScalarOperator
 from ergodica.output.names import named
+from ergodica.phase import Point
 from ergodica.targets.domain import leaf_boxes
+from ergodica.tree import Layout
 
-WIDEST = 2.0
-BY_ROWS = 6.0
-STEPS = 20.0
-CLOSER = 2.0  # times the spread over chains, below which they began closer together than was asked for
-TRIES = 8  # halvings of a start that is refused; then it is the position itself
+WIDEST_JITTER = 2.0
+JITTER_BY_ROWS = 6.0
+JITTER_STEPS = 20.0
+CLOSER_STARTS = 2.0  # times the spread over chains, below which they began closer together than was asked for
+START_TRIES = 8  # halvings of a start that is refused; then it is the position itself
+SMALL_POSITION = 2_000  # numbers of a position for which a product of matrices is looked at
+
+
+# -- how a recipe moves at its start --------------------------------------------------------------------
+
+
+class Motion(NamedTuple):
+    """At temperature 1, for each number of the position, or one for all."""
+
+    speed: np.ndarray
+    """The sd of the velocity that momenta give."""
+    diffusion: np.ndarray
+    """The diagonal of D on the position itself."""
+    friction: float | None
+    """The mean of M^-1 D, where the only noise is on one Gaussian momentum and nothing else acts on that; else None."""
+
+    def reach(self, step_size: float, temperature: float) -> np.ndarray:
+        """The sd of what one step adds to a position."""
+        return np.sqrt(temperature * ((step_size * self.speed) ** 2 + 2 * step_size * self.diffusion))
+
+
+def motion_of(kernel: Kernel, state: State, temperature: float) -> Motion:
+    recipe = kernel.recipe
+    point = recipe.point_at(kernel.target, state.phase, temperature)
+    speed, diffusion = np.zeros(()), np.zeros(())
+    for name in recipe.momenta:
+        speed = np.sqrt(speed**2 + _speed(kernel, point, name) ** 2)
+    if "position" in recipe.diffusion:
+        diffusion = _diagonal(recipe.diffusion["position"].at(point, "position", "position"))
+    return Motion(speed, np.maximum(diffusion, 0), _friction(kernel, point))
+
+
+def _speed(kernel: Kernel, point: Point, name: str) -> np.ndarray:
+    """sqrt(diag R^T M^-1 R), R the curl between momentum and position; of a matrix its diagonal will do."""
+    recipe = kernel.recipe
+    energy, pair = recipe.energy[name], (name, "position")
+    row, col = pair if pair in recipe.curl else ("position", name)
+    turn = np.abs(_diagonal(recipe.curl[row, col].at(point, row, col)))
+    if isinstance(energy, Gaussian):
+        return turn * np.sqrt(_diagonal(energy.inverse_operator(Layout.of(point.slot(name)))))
+    return turn / np.sqrt(np.asarray(getattr(energy, "mass", 1.0), float))
+
+
+def _friction(kernel: Kernel, point: Point) -> float | None:
+    recipe = kernel.recipe
+    if len(recipe.energy) != 1 or recipe.momenta != tuple(recipe.diffusion):
+        return None
+    ((name, energy),) = recipe.energy.items()
+    reads = [recipe.reads(point, key) for key in (*recipe.diffusion, *recipe.curl)]
+    if not isinstance(energy, Gaussian) or any("potential" in read for read in reads):
+        return None
+    noise = recipe.diffusion[name].at(point, name, name)
+    inverse = energy.inverse_operator(Layout.of(point.slot(name)))
+    if _is_entrywise(noise) or _is_entrywise(inverse) or Layout.of(point.slot(name)).size > SMALL_POSITION:
+        found = float(np.mean(_diagonal(noise) * _diagonal(inverse)))
+    else:
+        found = float(np.trace(np.asarray(inverse.to_dense()) @ np.asarray(noise.to_dense()))) / len(_diagonal(noise))
+    return found if math.isfinite(found) and found > 0 else None
+
+
+def _is_entrywise(operator: Operator) -> bool:
+    return isinstance(operator, ScalarOperator | DiagonalOperator)
+
+
+def _diagonal(operator: Any) -> np.ndarray:
+    """A number, or one for each of the slot, in the order of `ravel_pytree`."""
+    if isinstance(operator, ScalarOperator):
+        return np.asarray(operator.value, np.float64)
+    if isinstance(operator, DiagonalOperator):
+        return np.concatenate([np.asarray(x, np.float64).reshape(-1) for x in jax.tree.leaves(operator.value)])
+    return np.asarray(np.diagonal(np.asarray(operator.matrix)), np.float64)
+
+
+# -- starts ---------------------------------------------------------------------------------------------
 
 
 class Dispersal(NamedTuple):
@@ -70,8 +146,8 @@ class Starts:
 
     def jitter(self, motion: Motion, step_size: float) -> None:
         """Disperse by a jitter that fits steps of this size."""
-        rows = BY_ROWS / math.sqrt(self.kernel.target.size) if self.kernel.target.size else WIDEST
-        width = np.minimum(min(WIDEST, rows), STEPS * motion.reach(step_size, self.request.temperature))
+        rows = JITTER_BY_ROWS / math.sqrt(self.kernel.target.size) if self.kernel.target.size else WIDEST_JITTER
+        width = np.minimum(min(WIDEST_JITTER, rows), JITTER_STEPS * motion.reach(step_size, self.request.temperature))
         if not np.isfinite(width).all():
             width = np.zeros(())
         self.dispersal = Dispersal(
@@ -103,7 +179,7 @@ class Starts:
         parts = np.split(np.broadcast_to(sds, (sum(sizes),)), np.cumsum(sizes)[:-1])
         widths = {name: float(np.sqrt(np.mean(part**2))) for name, part in zip(leaves, parts, strict=True) if part.size}
         if len(positions) > 1:
-            widths = {name: min(width, CLOSER * real[name]) for name, width in widths.items()}
+            widths = {name: min(width, CLOSER_STARTS * real[name]) for name, width in widths.items()}
         return {"starts": self.dispersal.words, "start_widths": widths}
 
     def _given(self, chain: int) -> PyTree:
@@ -127,7 +203,7 @@ class Starts:
         rng = np.random.default_rng([self.request.seed, chain, int(Purpose.START)])
         shift = self.dispersal.push(self.dispersal.draw(rng, sum(value.size for value in values)))
         room = _room(self.kernel.target.domain, self.position, values)
-        for _ in range(TRIES):
+        for _ in range(START_TRIES):
             moved = _shifted(values, shift, room)
             try:
                 return self._state(chain, jax.tree.unflatten(structure, moved))

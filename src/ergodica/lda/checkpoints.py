@@ -11,7 +11,7 @@ the checkpoint that does without it is on the disk.
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.driver.checkpoint import checked, starting_over
-from ergodica.driver.pace import now
+from ergodica.driver.checkpoint import starting_over
+from ergodica.driver.loop import now
 from ergodica.errors import InputError
 from ergodica.host import seal
 from ergodica.host.atomic_files import write_whole
@@ -149,3 +149,21 @@ def _draw_path(folder: Path, step: int) -> Path:
 def _draws_in(folder: Path) -> set[int]:
     found = (re.fullmatch(r"draw-(\d+)\.npy", path.name) for path in folder.iterdir())
     return {int(match[1]) for match in found if match}
+
+
+def checked(record: Any, arrays: Sequence[np.ndarray], path: Path, folder: Path, expected: int) -> dict[str, Any]:
+    """The record of a checkpoint, if it and the arrays beside it are as they were written, in the format `expected`."""
+    found = record.get("format") if isinstance(record, dict) else None
+    if found == 1 and seal.SEAL not in record:
+        raise InputError(
+            f"{path} was written by version 0.1.0 of ergodica, whose unfinished runs this version cannot continue: "
+            f"finish it with that version, or {starting_over(folder)}"
+        )
+    if not isinstance(record, dict):
+        raise seal.damaged(path, starting_over(folder))
+    inner = seal.unsealed(record, path, starting_over(folder))
+    if found != expected:
+        raise InputError(f"{path} has format {found} and this ergodica reads {expected}: {starting_over(folder)}")
+    if inner.get("arrays") != list(map(seal.of_array, arrays)):
+        raise seal.damaged(path, starting_over(folder))
+    return inner

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ergodica.driver.checkpoint import OLDER, check_same
+from ergodica.driver.checkpoint import FINISHED_BY_0_1_0, check_same
 from ergodica.errors import InputError
 from ergodica.host import lock
 from ergodica.host.atomic_files import could_not
@@ -84,7 +84,7 @@ class RunFolder:
             return False
         figures = files.figures_of(self.path)
         if "files" not in figures:
-            raise InputError(f"{self.path} {OLDER}: give another folder")
+            raise InputError(f"{self.path} {FINISHED_BY_0_1_0}: give another folder")
         before = figures.get("identity")
         if not isinstance(before, dict) or "versions" not in before:
             raise InputError(f"{self.path} does not say what it was learnt from: give another folder")

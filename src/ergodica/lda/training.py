@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.driver.pace import now
+from ergodica.driver.loop import now
 from ergodica.errors import NonFiniteError
 from ergodica.host.signals import Interrupts, noted_interrupts
 from ergodica.lda.checkpoints import Checkpoints, Saved

@@ -1,7 +1,5 @@
 """The bias that halving the step states, against the exact law of the discrete chain: no sampling."""
 
-import sys
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,10 +23,9 @@ LINE = eg.Posterior(
 
 
 @pytest.fixture
-def requested(monkeypatch):
+def requested():
     """The request of a call of eg.sample, without the run."""
-    monkeypatch.setattr(sys.modules["ergodica.driver.sample"], "carry_out", lambda request: request)
-    return lambda *arguments, **settings: eg.sample(*arguments, steps=100, warmup=10, thin=2, **settings)
+    return lambda *arguments, **settings: Request(*arguments, steps=100, warmup=10, thin=2, **settings)
 
 
 def as_found(sds, worth=np.nan) -> Effective:

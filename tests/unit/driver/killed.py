@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from ergodica.driver import checkpoint, pace
+from ergodica.driver import checkpoint, loop
 from ergodica.driver.engine import Engine
 from tests.unit.driver.runs import run
 
@@ -21,7 +21,7 @@ def kill() -> None:
 
 if __name__ == "__main__":
     out, seconds = sys.argv[1:]
-    checkpoint.EVERY, pace.SECONDS = 0.0, 2e-3
+    checkpoint.SAVE_EVERY, loop.STRETCH_SECONDS = 0.0, 2e-3
     advance = Engine.advance
 
     def first_advance(*arguments):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
-from ergodica.driver import sample
+from ergodica.sampling import sample
 
 ROWS = np.random.default_rng(8).normal(0.5, 1.0, (60, 2))
 

@@ -5,15 +5,15 @@ import signal
 import pytest
 
 import ergodica as eg
-from ergodica.driver import pace
+from ergodica.driver import loop
 from ergodica.output import blocks
 from tests.attacks import damage
 from tests.unit.driver.runs import run
 
 
 def test_random_damage(tmp_path, monkeypatch):
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    monkeypatch.setattr(pace, "FIRST", (1,))
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
     original, calls = blocks.BlockFile.append, iter(range(10**9))
 
     def append(self, block):

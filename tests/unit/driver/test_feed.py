@@ -5,7 +5,7 @@ import pytest
 
 from ergodica.data import batches, npy
 from ergodica.data.stream import open_stream
-from ergodica.driver.feed import Feed
+from ergodica.driver.streamed import Feed
 
 ROWS = np.arange(12_000.0).reshape(4000, 3)
 

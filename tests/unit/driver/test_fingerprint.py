@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.fingerprint import data_digest
+from ergodica.driver.identity import data_digest
 from tests.unit.driver.runs import TARGET, log_likelihood, log_prior
 
 ROWS = np.random.default_rng(0).normal(size=(5_000, 2))

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import checkpoint, compose, load, pace
-from ergodica.driver.fingerprint import step_digest
+from ergodica.driver import checkpoint, execute, load, loop
+from ergodica.driver.identity import step_digest
+from ergodica.driver.part_folder import part_folder
 from ergodica.host.lock import Lock
 from ergodica.output import blocks, files
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
@@ -24,9 +25,9 @@ LAST = 7 * 60 - 1  # the last block that a run writes, step by step
 @pytest.fixture(autouse=True)
 def busy(monkeypatch):
     """A checkpoint after every step."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    monkeypatch.setattr(pace, "FIRST", (1,))
+    monkeypatch.setattr(checkpoint, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def test_a_finished_run_of_version_0_1_0_is_refused_by_that_name(out, monkeypatc
         patch.setattr(files, "_seal", lambda path: None)
         run(out=out)
     before = out.read_bytes()
-    words = r"of version 0\.1\.0 .* cannot be compared.*: give another `out`$"
+    words = r"of version 0\.1\.0 .* is unknown.*: give another `out`$"
     with pytest.raises(eg.InputError, match=words) as raised:
         run(out=out, resume=True)
     one_line(raised)
@@ -131,7 +132,7 @@ def test_a_kill_while_the_folder_is_removed_is_in_nobodys_way(whole, out, monkey
         pass
 
     def half(folder, ignore_errors):
-        (folder / checkpoint.FILE).unlink()
+        (folder / checkpoint.CHECKPOINT_FILE).unlink()
         raise Killed
 
     with monkeypatch.context() as patch:
@@ -149,13 +150,13 @@ def test_a_kill_while_the_folder_is_removed_is_in_nobodys_way(whole, out, monkey
 
 
 def test_an_empty_folder_is_no_unfinished_run(whole, out):
-    checkpoint.part_folder(out).mkdir()
+    part_folder(out).mkdir()
     assert_same_bytes(run(out=out), whole)
     assert os.listdir(out.parent) == ["run.nc"]
 
 
 def test_of_two_folders_beside_a_finished_run_its_own_is_removed(finished, whole, out):
-    folder = checkpoint.part_folder(out)
+    folder = part_folder(out)
     for seed in (0, 1):
         stopped(out, seed=seed)
         shutil.copy(finished, out)
@@ -231,19 +232,19 @@ def test_nan_found_on_the_way_leaves_nothing(out):
 
 
 def spoil_manifest(arrays):
-    manifest = json.loads(str(arrays["manifest"]))
-    manifest["course"]["seconds"] += 1
-    arrays["manifest"] = np.array(json.dumps(manifest))
+    manifest = json.loads(str(arrays["record"]))
+    manifest["journal"]["seconds"] += 1
+    arrays["record"] = np.array(json.dumps(manifest))
 
 
 def spoil_state(arrays):
-    arrays["leaf_0"] = arrays["leaf_0"] + 1
+    arrays["leaf 0"] = arrays["leaf 0"] + 1
 
 
 @pytest.mark.parametrize("spoil", [spoil_manifest, spoil_state])
 def test_a_damaged_checkpoint_is_one_line(out, spoil):
     stopped(out)
-    path = checkpoint.part_folder(out) / checkpoint.FILE
+    path = part_folder(out) / checkpoint.CHECKPOINT_FILE
     with np.load(path) as file:
         arrays = dict(file)
     spoil(arrays)
@@ -255,7 +256,7 @@ def test_a_damaged_checkpoint_is_one_line(out, spoil):
 
 def test_draws_are_compared_with_the_checkpoint_and_none_is_cut_before(out):
     stopped(out)
-    folder = checkpoint.part_folder(out)
+    folder = part_folder(out)
     with open(folder / "sample_stats.potential.bin", "r+b") as file:
         file.write(b"\0")
     with open(folder / "posterior.mean.bin", "ab") as file:
@@ -283,8 +284,8 @@ def test_a_bit_that_flips_before_the_file_is_made_does_not_become_a_draw(out, mo
 
 def test_draws_without_their_checkpoint_are_refused_and_kept(out):
     stopped(out)
-    folder = checkpoint.part_folder(out)
-    (folder / checkpoint.FILE).unlink()
+    folder = part_folder(out)
+    (folder / checkpoint.CHECKPOINT_FILE).unlink()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(eg.InputError, match=rf"but no checkpoint\.npz.*: to start over, .* rm -r {folder}$") as raised:
         run(out=out, resume=True)
@@ -293,25 +294,25 @@ def test_draws_without_their_checkpoint_are_refused_and_kept(out):
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_over(out, whole):
-    folder = checkpoint.part_folder(out)
+    folder = part_folder(out)
     folder.mkdir()
     (folder / "posterior.mean.bin").touch()
     assert_same_bytes(run(out=out, resume=True), whole)
 
 
-@pytest.mark.parametrize(("place", "resume"), [("read_checkpoint", True), ("parts_of", False), ("on_disk", True)])
+@pytest.mark.parametrize(("place", "resume"), [("read_checkpoint", True), ("plan_of", False), ("on_disk", True)])
 def test_a_second_start_at_any_moment_touches_nothing(out, monkeypatch, whole, resume, place):
     """The second comes while the first looks, composes, or makes its files: the lock is held before all of these."""
     if place == "read_checkpoint":
         stopped(out)
-    original, seen = getattr(compose, place), []
+    original, seen = getattr(execute, place), []
 
     def there():
         paths = [path for path in out.parent.rglob("*") if path.is_file()]
         return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
     def while_another_starts(*arguments):
-        monkeypatch.setattr(compose, place, original)
+        monkeypatch.setattr(execute, place, original)
         before = there()
         with pytest.raises(eg.InputError, match=rf"written by another process \(pid {os.getpid()}\)") as raised:
             run(out=out, resume=resume)
@@ -320,7 +321,7 @@ def test_a_second_start_at_any_moment_touches_nothing(out, monkeypatch, whole, r
         seen.append(place)
         return original(*arguments)
 
-    monkeypatch.setattr(compose, place, while_another_starts)
+    monkeypatch.setattr(execute, place, while_another_starts)
     assert_same_bytes(run(out=out, resume=place == "read_checkpoint"), whole)
     assert seen == [place]
     assert os.listdir(out.parent) == ["run.nc"]
@@ -373,7 +374,7 @@ def test_a_long_name_is_written(out):
 
 @pytest.mark.parametrize("length", [251, 300])
 def test_a_name_that_is_too_long_is_refused_before_the_first_step(out, length, monkeypatch):
-    monkeypatch.setattr(compose, "parts_of", None)
+    monkeypatch.setattr(execute, "plan_of", None)
     with pytest.raises(eg.InputError, match=rf"has {length + 5} bytes, and a name may have 255 there") as raised:
         run(out=out.with_name("r" * (length - 3) + ".nc"))
     one_line(raised)
@@ -382,7 +383,7 @@ def test_a_name_that_is_too_long_is_refused_before_the_first_step(out, length, m
 
 def test_to_look_at_an_unfinished_run_writes_nothing(out):
     stopped(out)
-    folder = checkpoint.part_folder(out)
+    folder = part_folder(out)
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert load(out).posterior["mean"].shape == (2, 20, 2)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before

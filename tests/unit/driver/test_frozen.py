@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import load, pace
-from ergodica.driver.finite import AT_ONCE
+from ergodica.driver import load, loop
+from ergodica.driver.frozen import LOST_AT_ONCE
 
 WELL = eg.Density(lambda q: jnp.sum(q**2) / 2 - jnp.where(q[0] > 50, q[0] ** 4, jnp.zeros(())), init=np.zeros(1))
 
@@ -47,8 +47,8 @@ def test_one_is_frozen_and_the_others_go_on(monkeypatch, tmp_path):
     assert np.isnan(run.stats["potential"][1, step:]).all()
     assert len(np.unique(run.posterior[[0, 2]])) == 80
     # frozen in one chunk or passed over in the next ones: the same
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    monkeypatch.setattr(pace, "FIRST", (1,))
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
     again = frozen_run(out=tmp_path / "run.nc")
     assert again.posterior.tobytes() == run.posterior.tobytes()
     read = load(tmp_path / "run.nc")
@@ -60,9 +60,9 @@ def test_one_is_frozen_and_the_others_go_on(monkeypatch, tmp_path):
 @pytest.mark.parametrize("first", [1, 40], ids=["on the way", "in the last chunk"])
 def test_where_warnings_are_errors_the_run_can_be_resumed_and_finished(monkeypatch, tmp_path, first):
     whole = frozen_run()
-    monkeypatch.setattr(pace, "_rates", {})
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    monkeypatch.setattr(pace, "FIRST", (first,))
+    monkeypatch.setattr(loop, "_rates", {})
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FIRST_COUNTS", (first,))
     settings = {"steps": 40, "step_size": 0.1, "chains": 3, "progress": False, "out": tmp_path / "run.nc"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -86,7 +86,7 @@ def test_chains_in_a_group_are_frozen_apart_and_frozen_draws_are_no_part_of_mome
 def test_where_none_is_left_at_once_nothing_was_sampled(tmp_path):
     lost = eg.Density(lambda q: -jnp.sum(q**4), init=np.full(1, 5.0))
     with pytest.raises(eg.InputError, match=r"no chain .* more than \d+ steps, as chain \d .*: .* try a tenth"):
-        eg.sample(lost, eg.sgld(), steps=2 * AT_ONCE, step_size=0.1, out=tmp_path / "run.nc", progress=False)
+        eg.sample(lost, eg.sgld(), steps=2 * LOST_AT_ONCE, step_size=0.1, out=tmp_path / "run.nc", progress=False)
     assert not list(tmp_path.iterdir())
 
 

@@ -7,9 +7,10 @@ import pytest
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.driver import load, store
+from ergodica.driver import draws as store
+from ergodica.driver import load
 from ergodica.driver.chunk import kinetic_temperature
-from ergodica.driver.moments import add_draw, merged, no_moments, no_moments_yet
+from ergodica.driver.draws import add_draw, merged_moments, no_moments, no_moments_yet
 from ergodica.driver.request import words as words_of
 from ergodica.host import memory
 from tests.unit.driver.runs import ROWS, TARGET, run
@@ -43,7 +44,7 @@ def test_moments_of_many_float32_draws_do_not_stand_still():
         for value in block[:10]:
             part = add_draw(part, jnp.asarray(value), jnp.asarray(True))
         part = add_draw(part, jnp.asarray(np.float32(1e9)), jnp.asarray(False))
-        total, part = merged(total, part), no_moments(jnp.asarray(values[0, 0]))
+        total, part = merged_moments(total, part), no_moments(jnp.asarray(values[0, 0]))
     some = values[:, :10].astype(np.float64)
     assert int(total.number) == some.size
     np.testing.assert_allclose(total.mean, some.mean(), rtol=1e-7)
@@ -52,7 +53,7 @@ def test_moments_of_many_float32_draws_do_not_stand_still():
 
 def test_the_statistics_are_what_they_say(draws):
     stats = draws.stats
-    assert set(stats) == set(store.STATS)
+    assert set(stats) == set(store.STATISTICS)
     assert all(values.shape == (2, 90) for values in stats.values())
     assert not stats["diverging"].any()
     assert stats["accepted"].all()

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import checkpoint, load, pace
+from ergodica.driver import checkpoint, load, loop
+from ergodica.driver.part_folder import part_folder
 from ergodica.gradients.control import Svrg
 from ergodica.host import seal
 from ergodica.output import blocks
@@ -28,9 +29,9 @@ class Killed(BaseException):
 @pytest.fixture
 def busy(monkeypatch):
     """A checkpoint after every step."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    monkeypatch.setattr(pace, "FIRST", (1,))
+    monkeypatch.setattr(checkpoint, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_kill_9_at_random_moments(tmp_path):
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         if done.returncode == 0:
             break
-        assert checkpoint.part_folder(out).is_dir()
+        assert part_folder(out).is_dir()
     assert_same_bytes(load(out), run(**LONG))
 
 
@@ -183,8 +184,8 @@ def stopped(tmp_path_factory):
     """A run stopped at step 20, to be copied."""
     out = tmp_path_factory.mktemp("stopped") / "run.nc"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pace, "SECONDS", 0.0)
-        patch.setattr(pace, "FIRST", (1,))
+        patch.setattr(loop, "STRETCH_SECONDS", 0.0)
+        patch.setattr(loop, "FIRST_COUNTS", (1,))
         signal_at(patch, 139, signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             run(out=out)
@@ -208,40 +209,40 @@ def stopped(tmp_path_factory):
     ],
 )
 def test_another_run_is_refused_by_name(stopped, change, words):
-    before = (checkpoint.part_folder(stopped) / checkpoint.FILE).read_bytes()
+    before = (part_folder(stopped) / checkpoint.CHECKPOINT_FILE).read_bytes()
     with pytest.raises(eg.InputError, match=words):
         run(out=stopped, resume=True, **change)
-    assert (checkpoint.part_folder(stopped) / checkpoint.FILE).read_bytes() == before
+    assert (part_folder(stopped) / checkpoint.CHECKPOINT_FILE).read_bytes() == before
 
 
 def test_damaged_and_foreign_checkpoints_are_one_line(stopped, tmp_path):
     folder = tmp_path / "run.nc.part"
-    content = (checkpoint.part_folder(stopped) / checkpoint.FILE).read_bytes()
+    content = (part_folder(stopped) / checkpoint.CHECKPOINT_FILE).read_bytes()
     for bad in (content[: len(content) // 2], b"", b"PK\x03\x04 something else", b"hello"):
         folder.mkdir(exist_ok=True)
-        (folder / checkpoint.FILE).write_bytes(bad)
+        (folder / checkpoint.CHECKPOINT_FILE).write_bytes(bad)
         with pytest.raises(eg.InputError, match="not a checkpoint"):
             run(out=tmp_path / "run.nc", resume=True)
     for record, words in (
-        (seal.sealed({"format": 99}), "has format 99 and this ergodica reads 2"),
+        (seal.sealed({"format": 99}), "has format 99 and this ergodica reads 3"),
         ({"format": 1}, r"written by version 0\.1\.0 .* cannot continue: finish it with that version, or .* rm -r "),
         ({"format": 2}, "its checksum does not match"),
     ):
-        np.savez(folder / checkpoint.FILE, manifest=np.array(json.dumps(record)))
-        before = (folder / checkpoint.FILE).read_bytes()
+        np.savez(folder / checkpoint.CHECKPOINT_FILE, manifest=np.array(json.dumps(record)))
+        before = (folder / checkpoint.CHECKPOINT_FILE).read_bytes()
         with pytest.raises(eg.InputError, match=words):
             run(out=tmp_path / "run.nc", resume=True)
-        assert {path.name: path.read_bytes() for path in folder.iterdir()} == {checkpoint.FILE: before}
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == {checkpoint.CHECKPOINT_FILE: before}
 
 
 def test_another_version_is_a_warning(stopped, whole, tmp_path, monkeypatch):
-    from ergodica.driver import compose
+    from ergodica.driver import build
 
     copy = tmp_path / "run.nc.part"
     copy.mkdir()
-    for path in checkpoint.part_folder(stopped).iterdir():
+    for path in part_folder(stopped).iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(compose, "versions", lambda: {**whole.settings["versions"], "jax": "0.99"})
+    monkeypatch.setattr(build, "versions", lambda: {**whole.settings["versions"], "jax": "0.99"})
     with pytest.warns(UserWarning, match=r"other versions \(jax .* -> 0\.99\)"):
         assert_same_bytes(run(out=tmp_path / "run.nc", resume=True), whole)
 
@@ -249,7 +250,7 @@ def test_another_version_is_a_warning(stopped, whole, tmp_path, monkeypatch):
 def test_more_steps_extend_a_run_that_was_stopped(stopped, tmp_path):
     copy = tmp_path / "run.nc.part"
     copy.mkdir()
-    for path in checkpoint.part_folder(stopped).iterdir():
+    for path in part_folder(stopped).iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
     assert_same_bytes(run(out=tmp_path / "run.nc", resume=True, steps=90), run(steps=90))
 

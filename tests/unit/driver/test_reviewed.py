@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.batches import Subsets
+from ergodica.driver.minibatches import Subsets
 from ergodica.errors import InputError
 
-front = importlib.import_module("ergodica.driver.sample")  # the package has a function of that name
+front = importlib.import_module("ergodica.driver.execute")  # the package has a function of that name
 
 
 def gaussian(q):

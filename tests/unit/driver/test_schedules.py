@@ -8,7 +8,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.driver import cyclical, polynomial
-from ergodica.driver.schedules import BLOCK, StepSizes
+from ergodica.driver.schedules import BLOCK_STEPS, StepSizes
 
 
 def test_polynomial_and_cyclical_sizes():
@@ -35,11 +35,11 @@ def test_bad_schedules(wrong):
     [polynomial(0.1, 10, 0.55), optax.exponential_decay(0.1, 1000, 0.9), lambda t: 0.1 / (1 + t) ** 0.3, 0.25],
 )
 def test_sizes_do_not_depend_on_how_they_are_asked_for(schedule):
-    short, longer = StepSizes(schedule, 100), StepSizes(schedule, 2 * BLOCK)
-    np.testing.assert_array_equal(short.between(3, 100), longer.between(0, BLOCK + 5)[3:100])
+    short, longer = StepSizes(schedule, 100), StepSizes(schedule, 2 * BLOCK_STEPS)
+    np.testing.assert_array_equal(short.between(3, 100), longer.between(0, BLOCK_STEPS + 5)[3:100])
     assert short.digest(100) == longer.digest(100)
-    whole = longer.between(0, BLOCK + 5)
-    np.testing.assert_array_equal(whole[BLOCK - 2 :], longer.between(BLOCK - 2, BLOCK + 5))
+    whole = longer.between(0, BLOCK_STEPS + 5)
+    np.testing.assert_array_equal(whole[BLOCK_STEPS - 2 :], longer.between(BLOCK_STEPS - 2, BLOCK_STEPS + 5))
 
 
 def test_a_table_of_sizes_will_do_and_a_bad_one_is_named():
@@ -47,7 +47,7 @@ def test_a_table_of_sizes_will_do_and_a_bad_one_is_named():
     np.testing.assert_array_equal(StepSizes(lambda t: float(table[t]), 50).between(0, 50), table)
     with pytest.raises(eg.InputError, match="schedule gives nan at step 7"):
         StepSizes(lambda t: jnp.where(t == 7, jnp.nan, 0.1), 50)
-    with pytest.raises(eg.InputError, match=f"gives -1 at step {3 * BLOCK - 1}"):
-        StepSizes(lambda t: jnp.where(t == 3 * BLOCK - 1, -1.0, 0.1), 3 * BLOCK)
+    with pytest.raises(eg.InputError, match=f"gives -1 at step {3 * BLOCK_STEPS - 1}"):
+        StepSizes(lambda t: jnp.where(t == 3 * BLOCK_STEPS - 1, -1.0, 0.1), 3 * BLOCK_STEPS)
     with jax.enable_x64(False), pytest.raises(eg.InputError, match=r"float32 can hold, got 1e\+300"):
         StepSizes(1e300, 50)

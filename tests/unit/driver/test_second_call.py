@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
-from ergodica.driver import pace, shuffled
+from ergodica.driver import loop, minibatches
 from ergodica.driver.engine import Engine
 from ergodica.driver.starts import Starts
 from tests.unit.driver.runs import assert_same_bytes, run
@@ -25,7 +25,7 @@ def test_the_pace_of_a_program_is_known_from_the_run_before(monkeypatch):
         return advance(self, first, count, following)
 
     monkeypatch.setattr(Engine, "advance", counted)
-    monkeypatch.setattr(pace, "_rates", {})
+    monkeypatch.setattr(loop, "_rates", {})
     first = run(eg.sgld(), steps=600)
     assert len(chunks) > 2
     run(eg.sgld(), steps=600)
@@ -40,7 +40,7 @@ def test_the_pace_of_a_program_is_known_from_the_run_before(monkeypatch):
 def test_rows_are_copied_while_the_start_is_looked_at(monkeypatch):
     """Neither waits for the other: one after the other, this would end in an error."""
     copying, looked = threading.Event(), threading.Event()
-    copied, first = shuffled._copied, Starts.first
+    copied, first = minibatches._copied, Starts.first
 
     def copy(*arguments):
         copying.set()
@@ -54,7 +54,7 @@ def test_rows_are_copied_while_the_start_is_looked_at(monkeypatch):
         return state
 
     expected = run(eg.sgld(), steps=20, batches="windows")
-    monkeypatch.setattr(shuffled, "_copied", copy)
+    monkeypatch.setattr(minibatches, "_copied", copy)
     monkeypatch.setattr(Starts, "first", look)
     assert_same_bytes(run(eg.sgld(), steps=20, batches="windows"), expected)
 

@@ -1,15 +1,13 @@
 """Chains begin apart, by themselves: reproducibly, inside the domain, never where nothing can be evaluated."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.motion import motion_of
-from ergodica.driver.starts import Starts
+from ergodica.driver.request import Request
+from ergodica.driver.starts import Starts, motion_of
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel
 from tests.unit.driver.runs import ROWS, TARGET
@@ -24,14 +22,12 @@ FLAT = eg.Density(flat, init=START)
 
 
 @pytest.fixture
-def starts(monkeypatch):
+def starts():
     """The first states of a run, not one step of which is made."""
-    module = sys.modules["ergodica.driver.sample"]  # the package has a function of that name
-    monkeypatch.setattr(module, "carry_out", lambda request: request)
 
     def made(target=FLAT, recipe=None, init=None, step_size=0.1, **changes):
         recipe = eg.sgld() if recipe is None else recipe
-        request = eg.sample(target, recipe, init, steps=1, step_size=step_size, **changes)
+        request = Request(target, recipe, init, steps=1, step_size=step_size, **changes)
         kernel = Kernel(target, recipe)
         found = Starts(kernel, request)
         first = found.first()

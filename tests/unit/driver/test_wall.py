@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import pace
+from ergodica.driver import loop
 from ergodica.driver.keys import Purpose, step_keys
 
 WALL = 2.0
@@ -47,8 +47,8 @@ def test_no_draw_of_a_splitting_stands_behind_a_wall(monkeypatch, tmp_path):
     np.testing.assert_array_equal(moments.count, [60, step, 60])
     np.testing.assert_allclose(moments.mean[1], run.posterior[1, :step].mean(0), rtol=1e-9)
     # in chunks of one step the draw that is withdrawn is on disk already
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    monkeypatch.setattr(pace, "FIRST", (1,))
+    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
     again = frozen_run(eg.sghmc(), out=tmp_path / "run.nc")
     assert again.posterior.tobytes() == run.posterior.tobytes()
     for name, values in run.stats.items():

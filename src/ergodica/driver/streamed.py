@@ -1,24 +1,24 @@
 """Batches from a stream, handed to the compiled chunks: read ahead while the chunk before is running."""
 
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.data.buffers import Pool
+from ergodica.driver.minibatches import Batches
 from ergodica.host.threads import Threads
 
-BYTES = 2**26  # of batches handed over at a time
-PIECE = (
-    2**22
-)  # of them that are taken from the stream at a time: they stay in the cache until they are sorted by chains
+HANDED_BYTES = 2**26  # of batches handed over at a time
+PIECE_BYTES = 2**22  # taken from the stream at a time: they stay in the cache until they are sorted by chains
 
 
 def feed_length(target: Any, batch_size: int, chains: int) -> int:
-    """How many steps' batches fit in BYTES."""
-    return max(2, BYTES // max(1, target.source.row_bytes() * batch_size * chains))
+    """How many steps' batches fit in HANDED_BYTES."""
+    return max(2, HANDED_BYTES // max(1, target.source.row_bytes() * batch_size * chains))
 
 
 class Feed:
@@ -65,7 +65,7 @@ class Feed:
                     leaf[done : done + piece] = part[chain :: self.chains]
             done += piece
             step_bytes = sum(leaf.nbytes for leaf in batches) // piece
-            piece = min(count - done, max(1, PIECE // max(1, step_bytes)))
+            piece = min(count - done, max(1, PIECE_BYTES // max(1, step_bytes)))
         assert whole is not None
         for leaf in (leaf for leaves in whole for leaf in leaves):
             leaf[count:] = 0
@@ -79,3 +79,25 @@ class Feed:
             [pool.array((length, *leaf.shape[1:]), leaf.dtype) for pool, leaf in zip(self._pools, batches, strict=True)]
             for _ in range(self.chains)
         ]
+
+
+class Handed(Batches):
+    """Batches that the host brings, from a stream."""
+
+    length: int = eqx.field(static=True)
+    is_paired: bool = eqx.field(static=True)
+
+    def at(self, place):
+        return place
+
+
+class FromDisk(Handed):
+    """Rows shuffled block-wise."""
+
+    kind: ClassVar[str] = "epochs"
+
+
+class Given(Handed):
+    """In the order of an iterable."""
+
+    kind: ClassVar[str] = "as given"

@@ -1,19 +1,26 @@
-"""What is kept of a run: draws and statistics, in memory or in files that grow as they come."""
+"""What is kept of a run: draws and statistics, in memory or in files that grow as they come; or only their moments.
+
+Running moments (Welford, 1962; Chan, Golub and LeVeque, 1979) are for draws too many or too large to keep: in the
+compiled loop a few hundred draws at a time in the precision of the position, then merged in float64. A mean of a
+million draws in float32 would stand still, its next correction being below rounding.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
+from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
 from ergodica.output.names import named
 
-SHARE = 0.6  # of the memory available that draws may take
-STATS = {  # by name, with its dtype; None: that of the position
+MEMORY_SHARE = 0.6  # of the memory available that draws may take
+STATISTICS = {  # by name, with its dtype; None: that of the position
     "step_size": np.float64,
     "potential": None,
     "gradient_norm": None,
@@ -22,10 +29,10 @@ STATS = {  # by name, with its dtype; None: that of the position
     "accepted": np.bool_,
 }
 
-WITHDRAWN = {"diverging": True, "accepted": False}  # of a draw that does not stand; all else NaN
+WITHDRAWN_STATISTICS = {"diverging": True, "accepted": False}  # of a draw that does not stand; all else NaN
 
 
-class Kept(NamedTuple):
+class KeptSteps(NamedTuple):
     """Which steps are kept: every `thin`-th after the warm-up."""
 
     warmup: int
@@ -45,7 +52,7 @@ class Kept(NamedTuple):
         return self.warmup + self.thin * (1 + np.arange(self.before(first), self.before(stop))) - 1
 
 
-class Shape(NamedTuple):
+class DrawShape(NamedTuple):
     """What one draw of one chain is."""
 
     one: PyTree  # of ShapeDtypeStructs; None where only moments are kept
@@ -55,13 +62,13 @@ class Shape(NamedTuple):
     def bytes(self) -> int:
         """Of one draw of all chains with its statistics."""
         draws = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.one))
-        return self.chains * (draws + sum(np.dtype(kind or self.dtype).itemsize for kind in STATS.values()))
+        return self.chains * (draws + sum(np.dtype(kind or self.dtype).itemsize for kind in STATISTICS.values()))
 
     def stats(self) -> dict[str, np.dtype]:
-        return {name: np.dtype(kind or self.dtype) for name, kind in STATS.items()}
+        return {name: np.dtype(kind or self.dtype) for name, kind in STATISTICS.items()}
 
 
-class Column:
+class MemoryColumn:
     """One array of all draws, (chain, draw, ...), in memory; it takes blocks (draw, chain, ...)."""
 
     def __init__(self, count: int, chains: int, shape: tuple[int, ...], dtype: Any):
@@ -82,14 +89,14 @@ class Column:
 class Store:
     """The columns of a run. Blocks are added in step order, one draw of all chains at a time."""
 
-    def __init__(self, shape: Shape, leaves: Sequence[Any], stats: dict[str, Any]):
+    def __init__(self, shape: DrawShape, leaves: Sequence[Any], stats: dict[str, Any]):
         self.shape = shape
         self.leaves = list(leaves)
         self.stats = stats
 
     def add(self, draws: list[PyTree], stats: dict[str, np.ndarray]) -> None:
         """`draws`: of each chain, leaves (draw, ...); `stats`: arrays (chain, draw)."""
-        for column, *parts in zip(self.leaves, *(jax.tree.leaves(tree) for tree in draws), strict=True):
+        for column, *parts in zip(self.leaves, *map(jax.tree.leaves, draws), strict=True):
             column.append(np.swapaxes(np.stack(parts), 0, 1))
         for name, column in self.stats.items():
             column.append(np.ascontiguousarray(stats[name].T, column_dtype(column)))
@@ -100,7 +107,7 @@ class Store:
             _change_last(column, chain, value)
         for name, column in self.stats.items():
             if name != "step_size":
-                _change_last(column, chain, WITHDRAWN.get(name, np.nan))
+                _change_last(column, chain, WITHDRAWN_STATISTICS.get(name, np.nan))
 
     def columns(self) -> dict[str, Any]:
         """All of them, by the names of their files."""
@@ -126,30 +133,34 @@ def _change_last(column: Any, chain: int, value: Any) -> None:
 
 
 def column_dtype(column: Any) -> np.dtype:
-    return column.array.dtype if isinstance(column, Column) else column.dtype
+    return column.array.dtype if isinstance(column, MemoryColumn) else column.dtype
 
 
 def drawn(column: Any) -> np.ndarray:
     """All draws, (chain, draw, ...); those on disk memory-mapped."""
-    return column.drawn() if isinstance(column, Column) else np.swapaxes(column.read(), 0, 1)
+    return column.drawn() if isinstance(column, MemoryColumn) else np.swapaxes(column.read(), 0, 1)
 
 
-def in_memory(shape: Shape, count: int) -> Store:
-    """Columns for `count` draws; refused where they would not fit."""
+def check_room(shape: DrawShape, count: int) -> None:
+    """Refuse `count` draws that would not fit in memory."""
     needed, available = shape.bytes() * count, available_memory()
-    if needed > SHARE * available:
+    if needed > MEMORY_SHARE * available:
         raise InputError(
             f"the draws need {readable(needed)} of memory and {readable(available)} are available: keep fewer "
             "(thin=), a function of the position (keep=function), only mean and variance (keep='moments'), or write "
             "them to disk as they come (out='run.nc')"
         )
-    leaves = [Column(count, shape.chains, leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shape.one)]
-    stats = {name: Column(count, shape.chains, (), kind) for name, kind in shape.stats().items()}
+
+
+def in_memory(shape: DrawShape, count: int) -> Store:
+    """Columns for `count` draws."""
+    leaves = [MemoryColumn(count, shape.chains, leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shape.one)]
+    stats = {name: MemoryColumn(count, shape.chains, (), kind) for name, kind in shape.stats().items()}
     return Store(shape, leaves, stats)
 
 
-def on_disk(shape: Shape, folder: Path) -> Store:
-    """Files in `folder`, begun or gone on with."""
+def on_disk(shape: DrawShape, folder: Path) -> Store:
+    """Files in `folder`, begun or resumed."""
     from ergodica.output.blocks import BlockFile
 
     def opened(group: str, name: str, dtype: Any, one: tuple[int, ...]) -> Any:
@@ -159,3 +170,76 @@ def on_disk(shape: Shape, folder: Path) -> Store:
     leaves = [opened("posterior", name, leaf.dtype, leaf.shape) for name, leaf in one.items()]
     stats = {name: opened("sample_stats", name, kind, ()) for name, kind in shape.stats().items()}
     return Store(shape, leaves, stats)
+
+
+# -- moments ------------------------------------------------------------------------------------------
+
+MERGED_AFTER_DRAWS = 1_000  # draws
+
+
+class RunningMoments(NamedTuple):
+    """How many draws, their mean, and the sum of squares about it; trees like the position."""
+
+    number: Array | np.ndarray
+    mean: PyTree
+    spread: PyTree
+
+
+def no_moments(position: PyTree) -> RunningMoments:
+    zeros = jax.tree.map(jnp.zeros_like, position)
+    return RunningMoments(jnp.zeros((), jnp.int32), zeros, zeros)
+
+
+def add_draw(moments: RunningMoments, draw: PyTree, is_kept: Array) -> RunningMoments:
+    """Welford's step; no change where `is_kept` is false."""
+    count = moments.number + is_kept.astype(jnp.int32)
+    divisor = jnp.maximum(count, 1)
+
+    def mean_of(mean: Array, x: Array) -> Array:
+        return mean + jnp.where(is_kept, (x - mean) / tree.cast(divisor, x), jnp.zeros_like(x))
+
+    means = jax.tree.map(mean_of, moments.mean, draw)
+
+    def spread_of(spread: Array, x: Array, old: Array, new: Array) -> Array:
+        return spread + jnp.where(is_kept, (x - old) * (x - new), jnp.zeros_like(x))
+
+    return RunningMoments(count, means, jax.tree.map(spread_of, moments.spread, draw, moments.mean, means))
+
+
+def merged_moments(first: RunningMoments, second: RunningMoments) -> RunningMoments:
+    """Of both together, in float64 on the host."""
+    n, m = int(first.number), int(second.number)
+    if m == 0:
+        return first
+    share = m / (n + m)
+
+    def mean_of(a: np.ndarray, b: Array) -> np.ndarray:
+        return a + share * (np.asarray(b, np.float64) - a)
+
+    def spread_of(s: np.ndarray, t: Array, a: np.ndarray, b: Array) -> np.ndarray:
+        return s + np.asarray(t, np.float64) + n * share * (np.asarray(b, np.float64) - a) ** 2
+
+    means = jax.tree.map(mean_of, first.mean, second.mean)
+    spreads = jax.tree.map(spread_of, first.spread, second.spread, first.mean, second.mean)
+    return RunningMoments(np.asarray(n + m), means, spreads)
+
+
+def no_moments_yet(position: PyTree) -> RunningMoments:
+    """On the host, in float64."""
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), position)
+    return RunningMoments(np.asarray(0), zeros, zeros)
+
+
+def moments_of_chains(chains: list[RunningMoments]) -> Any:
+    """Count, mean and variance of each chain, leaves (chain, ...)."""
+    from ergodica.output.tree import Moments
+
+    def variance(part: RunningMoments) -> PyTree:
+        n = int(part.number)
+        return jax.tree.map(lambda leaf: leaf / (n - 1) if n > 1 else np.full_like(leaf, np.nan), part.spread)
+
+    def stack(parts: list[PyTree]) -> PyTree:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
+
+    counts = np.array([int(part.number) for part in chains])
+    return Moments(counts, stack([part.mean for part in chains]), stack([variance(part) for part in chains]))

@@ -16,8 +16,9 @@ from ergodica.data import Batches, Source
 from ergodica.host.tracing import digest, traced
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
+from ergodica.targets import Posterior, Target
 
-ROWS = 1_000  # of data on disk that are looked at
+ROWS_LOOKED_AT = 1_000  # of data on disk that are looked at
 
 
 def versions() -> dict[str, str]:
@@ -55,11 +56,11 @@ def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) ->
     return kernel.step(state, key, number, batch, number)
 
 
-def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
+def batch_like(target: Target, batch_size: int | None, is_paired: bool) -> PyTree:
     """The shapes of a batch; None where every step uses all data."""
     if batch_size is None:
         return None
-    source = getattr(target, "source", None)
+    source = target.source
     rows = target.data if source is None else source.example()
     length = batch_size // 2 if is_paired else batch_size
 
@@ -70,20 +71,21 @@ def batch_like(target: Any, batch_size: int | None, is_paired: bool) -> PyTree:
     return BatchPair(one, one) if is_paired else one
 
 
-def data_digest(target: Any) -> str | None:
+def data_digest(target: Target) -> str | None:
     """Of all rows with their shapes and dtypes; of batches, of the first of them.
 
     Of data on disk, which may be larger than one wants to read: of 1,000 rows, and of every file's size and time of
     change.
     """
-    data = getattr(target, "data", None)
+    data = target.data
     if data is None:
         return None
     if isinstance(data, Batches):
         return digest(str(target.size), *data.marks())
     if not isinstance(data, Source):
         return digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
-    index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS)).astype(int))
+    assert isinstance(target, Posterior)
+    index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS_LOOKED_AT)).astype(int))
     rows = jax.tree.leaves(target.rows(index))
     return digest(str(target.size), *map(_size_and_time, data.files()), *(np.asarray(leaf) for leaf in rows))
 

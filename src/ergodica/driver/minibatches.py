@@ -14,6 +14,7 @@ independent: rows drawn with replacement.
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -23,14 +24,75 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.shuffled import ShuffledCopy
+from ergodica.data.buffers import Pool
 from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.phase import BatchPair
 
-KINDS = ("windows", "epochs", "independent")
-NUMBERS = 2**18  # row numbers drawn at a time
-TABLE = 2**18  # numbers in a table that should stay in the cache
+BATCH_KINDS = ("windows", "epochs", "independent")
+ROW_NUMBERS = 2**18  # drawn at a time
+TABLE_NUMBERS = 2**18  # in a table that should stay in the cache
+KEPT_ORDER = 2**18  # rows whose order is kept for the next run in this process
+
+
+# -- the copy that windows are cut from ----------------------------------------------------------------
+
+
+class ShuffledCopy:
+    """The rows in an order of their own, and the first `beyond` of them once more at the end.
+
+    With `threads` it is begun at once, in one of these. It is made again for every run: who holds the data may have
+    changed them since.
+    """
+
+    def __init__(self, data: PyTree, size: int, beyond: int, seed: int, threads: Threads | None = None):
+        self._size = size
+        leaves, self._structure = jax.tree.flatten(data)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        # here: whether JAX is in 32 bits is a matter of each thread
+        self._is_plain = [_is_plain(array) for array in arrays]
+        make = partial(_copied, arrays, self._is_plain, size, beyond, seed)
+        self._made = make if threads is None else threads.submit(make).result
+
+    def rows(self, beyond: int) -> PyTree:
+        """For JAX, with no more than `beyond` rows at the end."""
+        stop, copies = self._size + beyond, self._made()
+        handed = [_handed(copy[:stop], is_plain) for copy, is_plain in zip(copies, self._is_plain, strict=True)]
+        return jax.tree.unflatten(self._structure, handed)
+
+
+def _is_plain(array: np.ndarray) -> bool:
+    """Whether JAX can take it as it is."""
+    return array.dtype.kind in "biufc" and jax.dtypes.canonicalize_dtype(array.dtype) == array.dtype
+
+
+def _copied(arrays: list[np.ndarray], are_plain: list[bool], size: int, beyond: int, seed: int) -> list[np.ndarray]:
+    order = _small_order(size, seed) if size <= KEPT_ORDER else _order(size, seed)
+    wrapped = np.concatenate([order, order[:beyond]])
+    return [_taken(array, wrapped, is_plain) for array, is_plain in zip(arrays, are_plain, strict=True)]
+
+
+def _order(size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(size)
+
+
+_small_order = lru_cache(maxsize=2)(_order)  # most people sample the same data again, and by the same seed
+
+
+def _taken(array: np.ndarray, index: np.ndarray, is_plain: bool) -> np.ndarray:
+    """array[index], in memory that JAX takes as it is: `jnp.asarray` would copy all data once more."""
+    if not is_plain:
+        return array[index]
+    rows = Pool().array((len(index), *array.shape[1:]), array.dtype)
+    np.take(array, index, axis=0, out=rows, mode="clip")  # mode: "raise" would go through a copy
+    return rows
+
+
+def _handed(rows: np.ndarray, is_plain: bool) -> Array:
+    return jnp.from_dlpack(rows) if is_plain else jnp.asarray(rows)
+
+
+# -- kinds of batches -----------------------------------------------------------------------------------
 
 
 def kind_for(size: int, batch_size: int, is_compensated: bool, kind: str | None) -> str:
@@ -196,7 +258,7 @@ class Subsets:
 
     def __init__(self, gathers: Numbered, seed: int):
         self.gathers, self.seed = gathers, seed
-        self.block = max(1, min(256, NUMBERS // gathers.length))
+        self.block = max(1, min(256, ROW_NUMBERS // gathers.length))
         self._kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
 
     def rows(self, chain: int, first: int, count: int) -> np.ndarray:
@@ -231,7 +293,7 @@ def subsets(generator: np.random.Generator, count: int, length: int, size: int) 
     kind = np.uint32 if size << drawn.bit_length() <= 2**32 else np.uint64
     numbers = generator.integers(size, size=(count, drawn), dtype=kind)
     found, is_short = np.empty((count, length), np.int32), np.empty(count, bool)
-    at_a_time = max(1, min(count, TABLE // size))
+    at_a_time = max(1, min(count, TABLE_NUMBERS // size))
     for first in range(0, count, at_a_time):
         here = slice(first, first + at_a_time)
         found[here], is_short[here] = _first_distinct(numbers[here], length, size)
@@ -253,28 +315,6 @@ def _first_distinct(numbers: np.ndarray, length: int, size: int) -> tuple[np.nda
     met, found = np.count_nonzero(is_new, axis=1), np.flatnonzero(is_new)
     chosen = (np.cumsum(met) - met)[:, None] + np.arange(length)
     return numbers.reshape(-1).take(found.take(chosen, mode="clip")), met < length
-
-
-class Handed(Batches):
-    """Batches that the host brings, from a stream."""
-
-    length: int = eqx.field(static=True)
-    is_paired: bool = eqx.field(static=True)
-
-    def at(self, place):
-        return place
-
-
-class FromDisk(Handed):
-    """Rows shuffled block-wise."""
-
-    kind: ClassVar[str] = "epochs"
-
-
-class Given(Handed):
-    """In the order of an iterable."""
-
-    kind: ClassVar[str] = "as given"
 
 
 @sound_filter_jit

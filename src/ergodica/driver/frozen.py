@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergodica import structure
-from ergodica.driver.chunk import Visit
+from ergodica.driver.chunk import ChunkRecord
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.integrators import Kernel
 
 ADVICE = "the step size is probably too large: try a tenth of it"
-WALL = "where the density is zero behind a wall, give the target a domain= (eg.Box, eg.positive)"
-AT_ONCE = 1_000  # steps: where no chain outlives them, nothing was sampled
+WALL_ADVICE = "where the density is zero behind a wall, give the target a domain= (eg.Box, eg.positive)"
+LOST_AT_ONCE = 1_000  # steps: where no chain outlives them, nothing was sampled
 
 
 class NothingSampled(InputError):
@@ -34,11 +34,11 @@ class Frozen(NamedTuple):
         return f"chain {self.chain} {met} at step {self.step} with step size {self.step_size:g}"
 
     def advice(self) -> str:
-        return ADVICE if self.potential is None else f"{ADVICE}; {WALL}"
+        return ADVICE if self.potential is None else f"{ADVICE}; {WALL_ADVICE}"
 
 
 def newly_frozen(
-    kernel: Kernel, visits: Sequence[Visit | None], first: int, sizes: np.ndarray, known: Sequence[Frozen]
+    kernel: Kernel, records: Sequence[ChunkRecord | None], first: int, sizes: np.ndarray, known: Sequence[Frozen]
 ) -> list[Frozen]:
     """Those frozen in the chunk that began at step `first`.
 
@@ -46,18 +46,18 @@ def newly_frozen(
     its offset) the run stops with it.
     """
     found = []
-    for chain, visit in enumerate(visits):
-        if visit is None or visit.is_alive.all():
+    for chain, record in enumerate(records):
+        if record is None or record.is_alive.all():
             continue
-        at = int(np.argmin(visit.is_alive))
-        potential = _not_finite(visit.potential[at]) if kernel.target.has_potential else None
+        at = int(np.argmin(record.is_alive))
+        potential = _not_finite(record.potential[at]) if kernel.target.has_potential else None
         found.append(Frozen(chain, first - 1 + at, float(sizes[at]), potential))
         _refuse_start(found[-1])
-        reason = _explanation(kernel, visit.potential[: at + 1])
+        reason = _explanation(kernel, record.potential[: at + 1])
         if reason is not None:
             raise NonFiniteError(f"{found[-1].words()}: {reason}")
     everyone = [*known, *found]
-    if found and len(everyone) == len(visits) and all(frozen.step < AT_ONCE for frozen in everyone):
+    if found and len(everyone) == len(records) and all(frozen.step < LOST_AT_ONCE for frozen in everyone):
         steps = max(frozen.step for frozen in everyone) + 1
         example = min(everyone, key=lambda frozen: frozen.step)
         raise NothingSampled(
@@ -81,7 +81,7 @@ def _refuse_start(frozen: Frozen) -> None:
         raise NothingSampled(
             f"chain {frozen.chain} cannot start: "
             + ("its gradient is not finite" if frozen.potential is None else f"its potential is {frozen.potential}")
-            + f"; start elsewhere, and {WALL}"
+            + f"; start elsewhere, and {WALL_ADVICE}"
         )
 
 

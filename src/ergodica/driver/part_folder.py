@@ -1,0 +1,149 @@
+"""An unfinished run on disk: the folder `run.nc.part`, which becomes `run.nc`.
+
+posterior.<name>.bin, sample_stats.<name>.bin     draws and statistics, appended as they come (output/blocks.py)
+checkpoint.npz                                     all else (checkpoint.py); how many draws belong to it, their
+                                                   checksums, and the last of them, which may still be withdrawn
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.driver.checkpoint import CHECKPOINT_FILE, Saved, read_checkpoint, starting_over
+from ergodica.driver.draws import RunningMoments, merged_moments, moments_of_chains
+from ergodica.errors import InputError
+from ergodica.host.lock import LOCK_FILE
+from ergodica.output.blocks import BlockFile
+from ergodica.output.names import named, unnamed
+from ergodica.output.tree import Moments
+
+
+def part_folder(out: Path | str) -> Path:
+    return Path(f"{out}.part")
+
+
+class DrawFiles:
+    """The files of draws beside a checkpoint, as they were when it was taken."""
+
+    def __init__(self, columns: dict[str, BlockFile]):
+        self._columns = list(columns.values())
+        self.record = {name: column.description() for name, column in columns.items()}
+        self.last = {f"last {name}": _as_bytes(column.last()) for name, column in columns.items()}
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        for column in self._columns:
+            column.sync()
+        return self.record
+
+    def clean(self, folder: Path) -> None:
+        pass
+
+
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(array.tobytes(), np.uint8)
+
+
+def numbered_leaves(tree: PyTree) -> dict[str, np.ndarray]:
+    """The leaves of what the chains save, as copies: the chains go on while these are written."""
+    return {f"leaf {i}": np.array(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+
+
+def leaves_into(saved: Saved, like: PyTree, folder: Path) -> PyTree:
+    """The saved leaves in the tree of a run that has just begun."""
+    leaves, structure = jax.tree.flatten(like)
+    found = [saved.arrays[name] for name in saved.arrays if name.startswith("leaf ")]
+    expected = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in leaves]
+    if [(array.shape, array.dtype) for array in found] != expected:
+        raise InputError(f"the chains in {folder} have other shapes or dtypes than this run's: it is another model")
+    return jax.tree.unflatten(structure, found)
+
+
+def cut_to(saved: Saved, columns: dict[str, BlockFile]) -> None:
+    """Cut the draws to those of the checkpoint; refused, before any is cut, where they are not as they were."""
+    for name, column in columns.items():
+        words = saved.beside.get(name, {})
+        if (words.get("dtype"), words.get("shape")) != (column.dtype.name, list(column.shape)):
+            raise InputError(f"{column.path} has other draws than this run: it is another model")
+        column.verify(_draws(saved), words["sha256"])
+    for name, column in columns.items():
+        column.go_back(_draws(saved), _last(saved, name, column))
+
+
+def _draws(saved: Saved) -> int:
+    return int(saved.record["draws"])
+
+
+def _last(saved: Saved, name: str, column: BlockFile) -> np.ndarray:
+    """The last draw of a column, (1, ...), or none."""
+    return saved.arrays[f"last {name}"].view(column.dtype).reshape(min(1, _draws(saved)), *column.shape)
+
+
+def check_ours(folder: Path) -> None:
+    """Refuse a folder without a checkpoint, unless it holds no more than a run that was killed before its first."""
+    if (folder / CHECKPOINT_FILE).exists():
+        return
+    for path in folder.iterdir():
+        if path.suffix not in (".bin", ".json") and path.name != LOCK_FILE and CHECKPOINT_FILE not in path.name:
+            raise InputError(f"{folder} holds {path.name} and no checkpoint: it is not of a run, give another `out`")
+        if path.suffix == ".bin" and path.stat().st_size:
+            raise InputError(
+                f"{folder} holds draws ({path.name}) but no {CHECKPOINT_FILE}, without which they cannot be continued: "
+                f"{starting_over(folder)}"
+            )
+
+
+# -- reading one that is not finished; nothing is written -----------------------------------------------
+
+
+def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, Any], Moments | None]:
+    """The draws, statistics and moments of the last checkpoint, verified, and the settings."""
+    saved = read_checkpoint(folder)
+    if saved is None:
+        raise InputError(f"{folder} holds no checkpoint: expected the folder of an unfinished run")
+    groups: dict[str, dict[str, np.ndarray]] = {"posterior": {}, "sample_stats": {}}
+    for name, words in saved.beside.items():
+        column = BlockFile.described(folder, name, words)
+        column.verify(_draws(saved), words["sha256"])
+        drawn = column.read_as_of(_draws(saved), _last(saved, name, column))
+        group, _, variable = name.partition(".")
+        groups.setdefault(group, {})[variable] = np.swapaxes(drawn, 0, 1)
+    settings = saved.record["settings"] | {"is_finished": False}
+    posterior = unnamed(groups["posterior"]) if groups["posterior"] else None
+    return posterior, groups["sample_stats"], settings, _moments(saved)
+
+
+def moment_places(tree: PyTree) -> Any:
+    """Which of the leaves are the moments: of each chain those merged, and those not yet; None without any.
+
+    `tree`: what the chains save (`Engine.saved`).
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    chains, totals = jax.tree.unflatten(structure, range(len(leaves)))[:2]
+    if totals is None:
+        return None
+    pairs = [(total, chain.moments) for total, chain in zip(totals, chains, strict=True)]
+    return [
+        [(part.number, named(part.mean), named(part.spread)) for part in pair if part is not None] for pair in pairs
+    ]
+
+
+def _moments(saved: Saved) -> Moments | None:
+    places = saved.record.get("moments")
+    if places is None:
+        return None
+
+    def running(number: int, *trees: dict[str, int]) -> RunningMoments:
+        mean, spread = ({name: saved.arrays[f"leaf {i}"] for name, i in tree.items()} for tree in trees)
+        return RunningMoments(saved.arrays[f"leaf {number}"], mean, spread)
+
+    chains = []
+    for first, *rest in places:
+        total = running(*first)
+        for part in rest:
+            total = merged_moments(total, running(*part))
+        chains.append(total)
+    found = moments_of_chains(chains)
+    return Moments(found.count, unnamed(found.mean), unnamed(found.variance))

@@ -1,0 +1,231 @@
+"""The work of `eg.sample`, as the loop sees it: chains advance, draws are kept, what goes wrong is noted and told."""
+
+import warnings
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.driver.checkpoint import Snapshot
+from ergodica.driver.chunk import ChunkRecord
+from ergodica.driver.draws import KeptSteps, Store
+from ergodica.driver.frozen import ADVICE, Frozen, newly_frozen, warn_of_frozen
+from ergodica.driver.loop import now
+from ergodica.driver.part_folder import DrawFiles, moment_places, numbered_leaves
+from ergodica.driver.schedules import StepSizes
+from ergodica.integrators import Kernel
+from ergodica.kept_programs import keeping_programs
+
+ALLOWED_TEMPERATURE = 0.05  # of the temperature: a diagnosis calls no less than that wrong
+ENOUGH_DRAWS = 200  # of a chain: of fewer standard errors say little, and a start far out is most of the run
+
+
+class Chains(Protocol):
+    """The chains of a run: `Engine` in compiled code, `ExternalEngine` with gradients from outside."""
+
+    kernel: Kernel
+    sizes: StepSizes
+    kept: KeptSteps
+
+    def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]: ...
+    def frozen_draw(self, chain: int) -> PyTree: ...
+    def saved(self) -> tuple[PyTree, Any]: ...
+    def restore(self, saved: PyTree, cursor: Any) -> None: ...
+    def moments(self) -> Any: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class Journal:
+    """How far a run is, and what it has met."""
+
+    total: int
+    step: int = 0
+    seconds: float = 0.0
+    frozen: list[Frozen] = field(default_factory=list)
+    steps_cut: int = 0
+    directions_cut: int = 0
+    steps_seen: int = 0
+    largest_step: float = np.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"frozen": [list(one) for one in self.frozen]}
+
+    @classmethod
+    def from_dict(cls, words: dict[str, Any], total: int) -> "Journal":
+        return cls(**words | {"frozen": [Frozen(*one) for one in words["frozen"]], "total": total})
+
+    def note(self, chains: Chains, records: list[ChunkRecord | None], first: int, count: int) -> list[Frozen]:
+        """What the steps met; the chains frozen in them."""
+        before = max(first - 1, 0)
+        sizes = np.append(chains.sizes.between(before, before + 1), chains.sizes.between(first, first + count))
+        found = newly_frozen(chains.kernel, records, first, sizes, self.frozen)
+        self.frozen += found
+        self.steps_seen += count * len(records)
+        for record in (record for record in records if record is not None and record.cuts.any()):
+            self.steps_cut += int(np.count_nonzero(record.cuts))
+            self.directions_cut += int(record.cuts.sum())
+            largest = float(record.largest_step[record.is_alive[1:]].min(initial=np.inf))
+            self.largest_step = min(self.largest_step, largest)
+        return found
+
+
+class SampledChains:
+    """The chains of a run, what is kept of them, and how far they are: the loop's `Work`."""
+
+    label, unit = "sampling", "steps"
+
+    def __init__(
+        self, chains: Chains, store: Store, journal: Journal, identity: dict[str, Any], settings: dict[str, Any]
+    ):
+        self.chains, self.store, self.journal = chains, store, journal
+        self.identity, self.settings = identity, settings
+        self.lost: list[Frozen] = []
+        """Chains frozen in the last stretch, of which nobody has been warned yet."""
+        self._stretch: tuple[int, int, list[ChunkRecord | None]] = (0, 0, [])
+        self._is_withdrawn, self._temperature, self._is_first = False, np.nan, True
+
+    @property
+    def step(self) -> int:
+        return self.journal.step
+
+    @property
+    def total(self) -> int:
+        return self.journal.total
+
+    def advance(self, count: int, following: int) -> bool:
+        first, begin = self.step, now()
+        with keeping_programs() if self._is_first else nullcontext():
+            records = self.chains.advance(first, count, following)
+        self._is_first = False
+        self.journal.seconds += now() - begin
+        self.lost = self.journal.note(self.chains, records, first, count)
+        self._stretch = (first, count, records)
+        return True
+
+    def keep(self) -> None:
+        first, count, records = self._stretch
+        self._is_withdrawn = _withdraw(self.chains, self.store, records, first)
+        self._temperature = _keep(self.chains, self.store, records, first, count)
+        self.journal.step = first + count
+
+    def must_save(self) -> bool:
+        return self._is_withdrawn or bool(self.lost)
+
+    def announce(self) -> None:
+        lost, self.lost = self.lost, []
+        warn_of_frozen(lost)
+
+    def snapshot(self) -> Snapshot:
+        tree, cursor = self.chains.saved()
+        files = DrawFiles(self.store.columns())
+        record = {
+            "step": self.step, "journal": self.journal.to_dict(), "draws": self.chains.kept.before(self.step),
+            "cursor": cursor, "moments": moment_places(tree), "settings": self.settings,
+            "identity": self.identity | {"step_size": self.chains.sizes.digest(self.step)},
+        }  # fmt: skip
+        return Snapshot(numbered_leaves(tree) | files.last, record, files)
+
+    def reached(self) -> tuple[int, int, str]:
+        frozen = len(self.journal.frozen)
+        words = f"kinetic temperature {self._temperature:.3g}" if np.isfinite(self._temperature) else ""
+        words += f" [red]{frozen} chain{'s' if frozen > 1 else ''} non-finite[/red]" if frozen else ""
+        return self.step, self.total, words
+
+    def where(self) -> str:
+        return f"stopped at step {self.step:,} of {self.total:,}"
+
+
+def _withdraw(chains: Chains, store: Store, records: list[ChunkRecord | None], first: int) -> bool:
+    """Withdraw the last draw of chains whose first evaluation in this chunk was not finite; whether there were any."""
+    lost = [chain for chain, record in enumerate(records) if record is not None and not record.is_alive[0]]
+    if not lost or first == 0 or len(chains.kept.between(first - 1, first)) == 0:
+        return False
+    for chain in lost:
+        store.withdraw(chain, chains.frozen_draw(chain) if store.leaves else None)
+    return True
+
+
+def _keep(chains: Chains, store: Store, records: list[ChunkRecord | None], first: int, count: int) -> float:
+    """Hand the kept steps to the store; their mean kinetic temperature."""
+    places = chains.kept.between(first, first + count) - first
+    if len(places) == 0:
+        return np.nan
+    sizes = chains.sizes.between(first, first + count)[places]
+    rows, draws = [], []
+    for chain, record in enumerate(records):
+        rows.append(_statistics(record, places, sizes))
+        if record is not None:
+            draws.append(record.draws)
+        elif store.leaves:
+            one = chains.frozen_draw(chain)
+            draws.append(jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], len(places), axis=0), one))
+    store.add(draws if store.leaves else [], {name: np.stack([row[name] for row in rows]) for name in rows[0]})
+    known = np.concatenate([row["kinetic_temperature"] for row in rows])
+    return float(np.nanmean(known)) if np.isfinite(known).any() else np.nan
+
+
+def _statistics(record: ChunkRecord | None, places: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
+    """Of one chain's kept steps; NaN from the first one on whose draw does not stand."""
+    if record is None:
+        nothing = np.full(len(places), np.nan)
+        met = {"potential": nothing, "gradient_norm": nothing, "kinetic_temperature": nothing}
+        frozen = np.ones(len(places), bool)
+        return {"step_size": sizes, **met, "diverging": frozen, "accepted": ~frozen}
+    alive = record.is_alive[1:][places]
+    met = {
+        "potential": record.potential[places],
+        "gradient_norm": record.gradient_norm,
+        "kinetic_temperature": record.kinetic_temperature,
+    }
+    met = {name: np.where(alive, values, np.nan) for name, values in met.items()}
+    return {"step_size": sizes, **met, "diverging": ~alive, "accepted": record.accepted & alive}
+
+
+# -- warnings at the end of a run -----------------------------------------------------------------------
+
+
+def warn_of_what_was_met(work: SampledChains, stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+    """All that a person should know before they read the draws; after the file is written, because where warnings are
+    errors there would never be one."""
+    work.announce()
+    _warn_of_cuts(work.journal, float(np.max(stats["step_size"], initial=0.0)))
+    _warn_of_refusals(stats)
+    _warn_of_temperature(stats, settings)
+
+
+def _warn_of_cuts(journal: Journal, largest: float) -> None:
+    """Where compensating for gradient noise cut the injected noise, say so once, with the step that would not."""
+    if journal.steps_cut:
+        warnings.warn(
+            f"gradient noise exceeded the noise to inject in {journal.steps_cut} of {journal.steps_seen} steps "
+            f"({journal.directions_cut} directions cut at zero): the law is too wide there. The largest admissible "
+            f"step was {journal.largest_step:.3g}, the run used up to {largest:.3g}",
+            stacklevel=3,
+        )
+
+
+def _warn_of_refusals(stats: dict[str, np.ndarray]) -> None:
+    """A chain whose trajectories were all refused has not moved, and looks like any other."""
+    stuck = np.flatnonzero(~stats["accepted"].any(axis=1) & ~stats["diverging"].all(axis=1))
+    if stuck.size:
+        chains = f"chain{'s' if stuck.size > 1 else ''} {', '.join(map(str, stuck[:10]))}"
+        warnings.warn(f"{chains}: none of the steps kept was accepted, so nothing was sampled; {ADVICE}", stacklevel=3)
+
+
+def _warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+    """A run whose momenta are too hot or too cold has sampled another law: say so, as a diagnosis would."""
+    good = np.asarray(~stats["diverging"].any(axis=1))
+    met = stats["kinetic_temperature"][good]
+    if met.size == 0 or met.shape[1] < ENOUGH_DRAWS or not np.isfinite(met).all():
+        return
+    if abs(met.mean() / settings["temperature"] - 1) <= ALLOWED_TEMPERATURE:
+        return
+    from ergodica.diagnostics import temperatures
+
+    check = temperatures.kinetic(stats, settings, good, float(settings.get("chain_correlation") or 0.0))
+    if check is not None and not check.passed:
+        warnings.warn(f"this is not the law asked for: {check.explanation}", stacklevel=3)

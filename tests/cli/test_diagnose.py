@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from ergodica.cli.diagnose import diagnose_command
 from ergodica.errors import InputError
 from ergodica.output.files import save
-from ergodica.output.tree import datatree
+from ergodica.output.labelled import datatree
 from tests.unit.diagnostics.chains import SETTINGS, autoregressive, statistics
 
 TARGET = """

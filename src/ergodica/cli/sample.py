@@ -151,7 +151,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 def _outcome(run: Run, out: Path | None) -> dict[str, Any]:
-    from ergodica.output.names import named
+    from ergodica.output.labelled import named
 
     settings = run.settings
     steps = (settings["steps"] + settings["warmup"]) * settings["chains"]

@@ -7,7 +7,7 @@ import numpy as np
 from ergodica.diagnostics.columns import label
 from ergodica.diagnostics.effective import Effective
 from ergodica.diagnostics.mixing import ERROR, extreme, longer
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 from ergodica.report import Check
 
 APART = 1.01

@@ -15,7 +15,7 @@ from ergodica.diagnostics.verdict import check_draws, compare
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not
 from ergodica.host.extras import require
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")  # Okabe and Ito
 SHOWN, PAIRED = 6, 4  # numbers in a picture

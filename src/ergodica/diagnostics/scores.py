@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 from ergodica.compiling import sound_filter_jit
 from ergodica.diagnostics.stein import MOST
 from ergodica.errors import InputError
-from ergodica.output.names import named, unnamed
+from ergodica.output.labelled import named, unnamed
 
 NUMBERS = 4_000_000_000  # rows times numbers of the position times draws: about ten seconds
 FEWEST = 100

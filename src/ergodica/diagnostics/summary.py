@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 from ergodica.diagnostics.columns import columns
 from ergodica.diagnostics.effective import effective
 from ergodica.errors import InputError
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 
 if TYPE_CHECKING:
     import xarray as xr

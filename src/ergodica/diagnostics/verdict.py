@@ -15,7 +15,7 @@ from ergodica.diagnostics.essential import essential_checks
 from ergodica.diagnostics.settled import settled
 from ergodica.diagnostics.witness import check_target, witness_checks
 from ergodica.errors import InputError
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 from ergodica.report import Check, Report, paragraph
 
 

@@ -28,7 +28,7 @@ from ergodica.errors import InputError
 from ergodica.host import lock, seal
 from ergodica.host.atomic_files import remove_folder, write_whole
 from ergodica.output.blocks import BlockFile
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 
 EVERY = 5.0  # seconds
 FORMAT = 2  # 1: of version 0.1.0, without checksums

@@ -71,7 +71,7 @@ def no_moments_yet(position: PyTree) -> Running:
 
 def summed(chains: list[Running]) -> Any:
     """Count, mean and variance of each chain, leaves (chain, ...)."""
-    from ergodica.output.tree import Moments
+    from ergodica.output.labelled import Moments
 
     def variance(part: Running) -> PyTree:
         n = int(part.number)

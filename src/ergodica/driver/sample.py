@@ -161,7 +161,7 @@ def _check_draws(run: Composed) -> None:
 def _written(run: Composed, settings: dict[str, Any], moments: Any) -> tuple[PyTree, dict[str, np.ndarray]]:
     """The file, from the draws on disk; and these, in memory where they fit, else mapped."""
     from ergodica.output.files import save_blocks
-    from ergodica.output.names import named
+    from ergodica.output.labelled import named
 
     assert run.checkpoint is not None
     store = run.store

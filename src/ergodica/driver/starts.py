@@ -24,7 +24,7 @@ from ergodica.driver.request import Request
 from ergodica.driver.same import Same
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 from ergodica.targets.domain import leaf_boxes
 
 WIDEST = 2.0

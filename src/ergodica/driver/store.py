@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 
 SHARE = 0.6  # of the memory available that draws may take
 STATS = {  # by name, with its dtype; None: that of the position

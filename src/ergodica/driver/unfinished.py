@@ -10,8 +10,7 @@ from ergodica.driver.checkpoint import Saved, read_checkpoint
 from ergodica.driver.moments import Running, merged, summed
 from ergodica.errors import InputError
 from ergodica.output.blocks import BlockFile
-from ergodica.output.names import unnamed
-from ergodica.output.tree import Moments
+from ergodica.output.labelled import Moments, unnamed
 
 
 def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, Any], Moments | None]:

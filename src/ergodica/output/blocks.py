@@ -19,8 +19,8 @@ import numpy as np
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not
 
-PIECE = 2**22  # bytes looked at in one go
-LOST = "what was drawn is lost, unless there is a copy"
+PIECE_BYTES = 2**22  # looked at in one go
+LOST_WORDS = "what was drawn is lost, unless there is a copy"
 
 
 class BlockFile:
@@ -103,7 +103,7 @@ class BlockFile:
         except OSError as error:
             raise could_not("read", self.path, error) from error
         if there < before:
-            raise InputError(f"{self.path} is cut off: it holds {there} draws, expected {count}; {LOST}")
+            raise InputError(f"{self.path} is cut off: it holds {there} draws, expected {count}; {LOST_WORDS}")
         if self._hash.hexdigest() != sha256:
             raise self._damaged(count)
 
@@ -178,7 +178,7 @@ class BlockFile:
         if self._hashed < end:
             with open(self.path, "rb") as file:
                 file.seek(self._hashed)
-                length = max(1, PIECE // self._stride) * self._stride
+                length = max(1, PIECE_BYTES // self._stride) * self._stride
                 while self._hashed < end and (piece := file.read(min(length, end - self._hashed))):
                     self._note(piece)
 
@@ -192,7 +192,7 @@ class BlockFile:
         self._hashed += len(whole)
 
     def _damaged(self, count: int) -> InputError:
-        return InputError(f"{self.path} is damaged: the checksum of its {count} draws does not match; {LOST}")
+        return InputError(f"{self.path} is damaged: the checksum of its {count} draws does not match; {LOST_WORDS}")
 
 
 def _write_all(file: Any, content: Any) -> None:

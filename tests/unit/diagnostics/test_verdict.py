@@ -13,7 +13,7 @@ from ergodica.diagnostics.columns import columns
 from ergodica.diagnostics.normal import threshold
 from ergodica.diagnostics.settled import drift
 from ergodica.errors import InputError
-from ergodica.output.tree import Moments
+from ergodica.output.labelled import Moments
 from tests.unit.diagnostics.chains import SETTINGS, a_run, autoregressive, statistics
 
 HALVED = a_run({"w": autoregressive(draws=4000, seed=7)}, statistics(draws=4000, step_size=0.05))

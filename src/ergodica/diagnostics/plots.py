@@ -1,6 +1,6 @@
 """Pictures of a run: trace, marginals, pairs, running mean with its error, bias against step size. PNG files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,19 +8,18 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.diagnostics import mixing
-from ergodica.diagnostics.bias import BIAS, Bias
-from ergodica.diagnostics.columns import Columns, columns
-from ergodica.diagnostics.effective import Effective, effective
-from ergodica.diagnostics.verdict import check_draws, compare
+from ergodica.diagnostics.bias import Bias, compare
+from ergodica.diagnostics.columns import Columns, Effective, Named, check_draws, columns, correlation_of, effective
+from ergodica.diagnostics.thresholds import LARGEST_BIAS
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not
 from ergodica.host.extras import require
 from ergodica.output.labelled import named
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")  # Okabe and Ito
-SHOWN, PAIRED = 6, 4  # numbers in a picture
-POINTS = 2000  # of a line or a cloud
-GREY = "0.45"
+CHAIN_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")  # Okabe, Ito
+SHOWN_NUMBERS, PAIRED_NUMBERS = 6, 4  # numbers in a picture
+MOST_POINTS = 2000  # of a line or a cloud
+AXIS_GREY = "0.45"
 
 
 class Shown(NamedTuple):
@@ -31,15 +30,15 @@ class Shown(NamedTuple):
     chain_numbers: np.ndarray
     title: str
 
+    def lines(self, number: int) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+        """The draws of each chain of one number, and how they are drawn."""
+        for chain, name in enumerate(self.chain_numbers):
+            colour = CHAIN_COLOURS[chain % len(CHAIN_COLOURS)]
+            yield self.columns.values[chain, :, number], {"color": colour, "label": f"chain {name}"}
+
 
 def plot(
-    posterior: PyTree,
-    stats: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    moments: Any = None,
-    halved: Any = None,
-    *,
-    folder: Path | str,
+    posterior: PyTree, stats: Named, settings: Named, moments: Any = None, halved: Any = None, *, folder: Path | str
 ) -> list[Path]:
     """Leave the pictures in `folder`, which is made if need be; nothing there is overwritten. Returns their paths."""
     if posterior is None:
@@ -51,7 +50,7 @@ def plot(
     if not good.any() or mixing.too_short(looked_at) is not None:
         raise InputError("there are too few draws of finite chains to draw a picture: ergodica diagnose says why")
     kept = looked_at.only(good)
-    found = effective(kept, float(settings.get("chain_correlation") or 0.0))
+    found = effective(kept, correlation_of(settings))
     shown = _shown(kept, found, np.flatnonzero(good))
     figures = {"trace": trace(shown), "marginals": marginals(shown), "running_mean": running_mean(shown)}
     if len(shown.columns.names) > 1:
@@ -77,11 +76,13 @@ def _written(figures: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def _shown(kept: Columns, found: Effective, chain_numbers: np.ndarray) -> Shown:
-    order = np.argsort(-np.nan_to_num(found.r_hat, nan=np.inf), kind="stable")[:SHOWN]
+    order = np.argsort(-np.nan_to_num(found.r_hat, nan=np.inf), kind="stable")[:SHOWN_NUMBERS]
     order = np.sort(order)
     some = Columns([kept.names[i] for i in order], kept.values[:, :, order], kept.places[order], kept.total)
     figures = Effective(some.names, *(np.asarray(x)[order] for x in found[1:]))
-    title = "" if kept.total <= SHOWN else f"{len(order)} of {kept.total:,} numbers, those with the largest R-hat"
+    title = (
+        "" if kept.total <= SHOWN_NUMBERS else f"{len(order)} of {kept.total:,} numbers, those with the largest R-hat"
+    )
     return Shown(some, figures, chain_numbers, title)
 
 
@@ -95,11 +96,11 @@ def _figure(width: float, height: float, title: str) -> Any:
 
 
 def _spread(count: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(int))
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
 
 
 def _legend(figure: Any, axis: Any, count: int) -> None:
-    if 1 < count <= len(COLOURS):
+    if 1 < count <= len(CHAIN_COLOURS):
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(
             handles[:count], labels[:count], loc="outside lower center", ncols=count, fontsize=8, frameon=False
@@ -124,9 +125,8 @@ def trace(shown: Shown) -> Any:
     axes = figure.subplots(values.shape[2], 1, sharex=True, squeeze=False)[:, 0]
     at = _spread(values.shape[1])
     for number, axis in enumerate(axes):
-        for chain, label in enumerate(shown.chain_numbers):
-            colour = COLOURS[chain % len(COLOURS)]
-            axis.plot(at, values[chain, at, number], color=colour, lw=0.5, alpha=0.8, label=f"chain {label}")
+        for draws, style in shown.lines(number):
+            axis.plot(at, draws[at], lw=0.5, alpha=0.8, **style)
         axis.set_ylabel(shown.columns.names[number])
     axes[-1].set(xlabel="draw", xlim=(0, values.shape[1]))
     figure.align_ylabels()
@@ -147,12 +147,11 @@ def marginals(shown: Shown) -> Any:
         axis.hist(values[:, :, number].ravel(), edges, density=True, color="0.85")
         outside = np.count_nonzero((values[:, :, number] < low) | (values[:, :, number] > high))
         if outside:
-            axis.set_title(f"{outside:,} of {values[:, :, number].size:,} draws lie outside", fontsize=7, color=GREY)
-        for chain, label in enumerate(shown.chain_numbers):
-            colour = COLOURS[chain % len(COLOURS)]
-            axis.hist(
-                values[chain, :, number], edges, density=True, histtype="step", color=colour, label=f"chain {label}"
+            axis.set_title(
+                f"{outside:,} of {values[:, :, number].size:,} draws lie outside", fontsize=7, color=AXIS_GREY
             )
+        for draws, style in shown.lines(number):
+            axis.hist(draws, edges, density=True, histtype="step", **style)
         axis.set(xlabel=shown.columns.names[number], ylabel="density")
     for axis in axes[values.shape[2] :]:
         axis.set_axis_off()
@@ -162,14 +161,14 @@ def marginals(shown: Shown) -> Any:
 
 def pairs(shown: Shown) -> Any:
     """Clouds of two numbers at a time, a colour for each chain, histograms on the diagonal."""
-    count = min(PAIRED, shown.columns.values.shape[2])
+    count = min(PAIRED_NUMBERS, shown.columns.values.shape[2])
     values, names = shown.columns.values[:, :, :count], shown.columns.names
     figure = _figure(
         1.5 + 1.9 * count, 1.5 + 1.8 * count, shown.title and f"{count} of {shown.columns.total:,} numbers"
     )
     axes = figure.subplots(count, count, squeeze=False, sharex="col")
     windows = [window(values[:, :, number]) for number in range(count)]
-    at = _spread(values.shape[1])[:: max(1, len(values) * min(POINTS, values.shape[1]) // POINTS)]
+    at = _spread(values.shape[1])[:: max(1, len(values) * min(MOST_POINTS, values.shape[1]) // MOST_POINTS)]
     for row, col in np.ndindex(count, count):
         axis = axes[row, col]
         axis.locator_params(nbins=3)
@@ -180,9 +179,8 @@ def pairs(shown: Shown) -> Any:
             axis.hist(values[:, :, col].ravel(), 40, range=inside, density=True, color="0.75")
             axis.set_yticks([])
         else:
-            for chain, label in enumerate(shown.chain_numbers):
-                x, y = values[chain, at, col], values[chain, at, row]
-                axis.plot(x, y, ".", ms=2, alpha=0.5, color=COLOURS[chain % len(COLOURS)], label=f"chain {label}")
+            for (x, style), (y, _) in zip(shown.lines(col), shown.lines(row), strict=True):
+                axis.plot(x[at], y[at], ".", ms=2, alpha=0.5, **style)
             axis.set(xlim=_wider(windows[col]), ylim=_wider(windows[row]))
             axis.tick_params(labelleft=col == 0)  # or columns with labels would be narrower than others
         if row == count - 1:
@@ -212,9 +210,8 @@ def running_mean(shown: Shown) -> Any:
         means = np.cumsum(values[:, :, number], axis=1) / count
         mean = means.mean(axis=0)
         error = shown.found.mean_error[number] * np.sqrt(draws / count)
-        for chain, label in enumerate(shown.chain_numbers):
-            colour = COLOURS[chain % len(COLOURS)]
-            axis.plot(at, means[chain, at], color=colour, lw=0.6, alpha=0.8, label=f"chain {label}")
+        for (_, style), of_chain in zip(shown.lines(number), means, strict=True):
+            axis.plot(at, of_chain[at], lw=0.6, alpha=0.8, **style)
         axis.fill_between(at, (mean - 2 * error)[at], (mean + 2 * error)[at], color="0.8", label="± 2 errors")
         axis.plot(at, mean[at], color="black", lw=1.4, label="all chains")
         reach = 6 * shown.found.mean_error[number] + np.abs(mean[draws // 10 :] - mean[-1]).max()
@@ -225,7 +222,7 @@ def running_mean(shown: Shown) -> Any:
     axes[-1].set(xlabel="draws of each chain", xlim=(0, draws))
     figure.align_ylabels()
     handles, labels = axes[0].get_legend_handles_labels()
-    first = 0 if 1 < len(values) <= len(COLOURS) else len(values)
+    first = 0 if 1 < len(values) <= len(CHAIN_COLOURS) else len(values)
     figure.legend(handles[first:], labels[first:], loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     return figure
 
@@ -233,22 +230,21 @@ def running_mean(shown: Shown) -> Any:
 def bias_against_step(compared: Bias, step: float) -> Any:
     """Bias of means and sds, in sds, by extrapolation to step zero; bars are two Monte Carlo errors."""
     size = np.maximum(np.abs(compared.mean_difference), np.abs(compared.sd_difference))
-    order = np.sort(np.argsort(-np.nan_to_num(size), kind="stable")[:SHOWN])
+    order = np.sort(np.argsort(-np.nan_to_num(size), kind="stable")[:SHOWN_NUMBERS])
     title = (
-        f"{len(order)} of {len(size):,} numbers, those that halving the step changes most" if len(size) > SHOWN else ""
+        f"{len(order)} of {len(size):,} numbers, those that halving the step changes most"
+        if len(size) > SHOWN_NUMBERS
+        else ""
     )
     figure = _figure(8, 3.8, title)
     axes = figure.subplots(1, 2, sharex=True)
     steps = np.linspace(0, step, 50)
-    parts = (
-        ("means", compared.mean_bias, compared.mean_error),
-        ("sds", compared.sd_bias, compared.sd_error),
-    )
+    parts = (("means", compared.mean_bias, compared.mean_error), ("sds", compared.sd_bias, compared.sd_error))
     for axis, (what, biases, error) in zip(axes, parts, strict=True):
-        axis.axhspan(-BIAS, BIAS, color="0.93", label=f"within {BIAS} sd")
-        axis.axhline(0, color=GREY, lw=0.8)
+        axis.axhspan(-LARGEST_BIAS, LARGEST_BIAS, color="0.93", label=f"within {LARGEST_BIAS} sd")
+        axis.axhline(0, color=AXIS_GREY, lw=0.8)
         for place, i in enumerate(order):
-            colour = COLOURS[place % len(COLOURS)]
+            colour = CHAIN_COLOURS[place % len(CHAIN_COLOURS)]
             total = biases[i]
             axis.plot(steps, total * (steps / step) ** compared.order, color=colour, lw=1)
             shift = 0.008 * step * (place - len(order) / 2)  # error bars side by side
@@ -261,5 +257,5 @@ def bias_against_step(compared: Bias, step: float) -> Any:
     return figure
 
 
-def _mean_step(stats: Mapping[str, Any]) -> float:
+def _mean_step(stats: Named) -> float:
     return float(np.mean(stats["step_size"])) if "step_size" in stats else 1.0

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.diagnostics.columns import chain_correlation
 from ergodica.driver.checkpoint import OLDER, Checkpoint, CouldNotWrite, check_same, read_checkpoint
 from ergodica.driver.compose import Composed, compose, parts_of
-from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.finite import Frozen, NothingSampled, warn_of_frozen
 from ergodica.driver.loop import follow, warn_of_cuts, warn_of_refusals, warn_of_temperature
 from ergodica.driver.request import Request

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from ergodica.cli.audit import audit_command
+from ergodica.cli.verify import audit_command
 from ergodica.errors import InputError
 from ergodica.report import Check, Report
 
@@ -69,7 +69,7 @@ def test_a_build_is_put_on_known_laws(monkeypatch, name):
         asked.update(settings, build=build)
         return Report("a family", (Check("a law", False, 1.0, 0.0, "words"),))
 
-    monkeypatch.setattr("ergodica.cli.audit.audit_family", family)
+    monkeypatch.setattr("ergodica.cli.verify.audit_family", family)
     result = run(f"own_step.py:{name}", "--seed", "4", "--effort", "0.02")
     assert result.exit_code == 1
     assert result.output.startswith("NOT PASSED  a family")
@@ -84,7 +84,7 @@ def test_a_position_can_be_given(monkeypatch):
         asked.update(settings, position=position)
         return Report("a step", (Check("a law", True, 1.0, 0.0, "words"),))
 
-    monkeypatch.setattr("ergodica.cli.audit.audit", one)
+    monkeypatch.setattr("ergodica.cli.verify.audit", one)
     spec = ("own_step.py:with_default", "--target", "own_step.py:anywhere", "--position", "own_step.py:begin")
     assert run(*spec).exit_code == 0
     assert asked["position"].shape == (2,)

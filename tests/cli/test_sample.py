@@ -167,7 +167,7 @@ def test_signals_have_their_exit_codes(model, monkeypatch, number, code):
         ("model.py:target", ["--sampler", "sgrld"], "needs --option inverse_metric"),
         ("model.py:target", ["--sampler", "sghmc", "--option", "friction"], "name=value"),
         ("model.py:falls", ["--sampler", "sgld", "--out", "run.nc"], "no chain is finite for more than"),
-        ("model.py:target", ["--sampler", "sgld", "--thin", "0"], "thin must be"),
+        ("model.py:target", ["--sampler", "sgld", "--thin", "0"], "thin is 0"),
         ("broken.py:target", ["--sampler", "sgld"], "broken.py could not be imported: ValueError: one two"),
         ("broken:target", ["--sampler", "sgld"], "broken could not be imported: ValueError: one two"),
     ],

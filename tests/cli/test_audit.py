@@ -1,13 +1,13 @@
 """ergodica audit."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 
-from ergodica.cli.verify import audit_command
 from ergodica.errors import InputError
 from ergodica.report import Check, Report
+from tests.cli.command import call
 
 OWN = """
 import jax
@@ -48,8 +48,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def run(*arguments):
-    return CliRunner().invoke(audit_command, arguments, catch_exceptions=False)
+run = partial(call, "audit")
 
 
 def test_a_right_step_passes_and_a_wrong_one_has_exit_code_1():

@@ -45,10 +45,10 @@ class External(Target):
     has_potential: ClassVar[bool] = False
 
     gradient: Callable[[PyTree, Any, int], PyTree]
-    _batches: OpaqueLeaf | None
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    _batches: OpaqueLeaf | None
     data: None = None
 
     def __init__(

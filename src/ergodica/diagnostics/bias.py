@@ -80,8 +80,7 @@ def known_order(
         return None
     first, second = (math.tanh(settings["friction"] * step / 2) for settings, step in zip(runs, steps, strict=True))
     settings = runs[0]
-    is_exact = settings.get("batch_size") is None or settings.get("gradient_noise") is not None
-    if is_exact:
+    if settings.get("batch_size") is None or settings.get("gradient_noise") is not None:  # exact gradients
         return 2, 4.0
     ratio = 4 * second / first
     order = math.log2(ratio)
@@ -102,7 +101,7 @@ def _squared_step(found: Effective, settings: Named, slowness: float) -> float:
 
 
 def has_friction(settings: Named) -> bool:
-    """Whether the only noise is on a Gaussian momentum that a splitting rubs."""
+    """Whether the only noise is on a Gaussian momentum with friction, by a splitting."""
     return settings.get("friction") is not None and is_integrator(settings, "splitting")
 
 
@@ -116,15 +115,9 @@ def order_of(settings: Named) -> int:
 def bias(found: Effective, halved: Effective, order: float, ratio: float | None = None) -> Bias:
     """Compare a run with that of half the step, in units of the latter's sds."""
     sd = np.where(halved.sd > 0, halved.sd, np.nan)
-    return Bias(
-        found.names,
-        (found.mean - halved.mean) / sd,
-        np.hypot(found.mean_error, halved.mean_error) / sd,
-        (found.sd - halved.sd) / sd,
-        np.hypot(found.sd_error, halved.sd_error) / sd,
-        order,
-        ratio,
-    )
+    means = (found.mean - halved.mean) / sd, np.hypot(found.mean_error, halved.mean_error) / sd
+    sds = (found.sd - halved.sd) / sd, np.hypot(found.sd_error, halved.sd_error) / sd
+    return Bias(found.names, *means, *sds, order, ratio)
 
 
 def bias_checks(found: Bias) -> list[Check]:
@@ -165,9 +158,7 @@ def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: flo
             f"{found.order:.2g}). Run longer."
         )
         return Check(name, True, 0.0, LARGEST_BIAS, words, p, is_undecided=True)
-    words = (
-        f"No {what} is off by more than {LARGEST_BIAS} sd, as far as halving the step shows (order {found.order:.2g})."
-    )
+    words = f"No {what} is off by more than {LARGEST_BIAS} sd, by halving the step (order {found.order:.2g})."
     if unseen > LARGEST_BIAS:
         words += f" Up to {unseen:.2f} sd ({worst}) could hide in Monte Carlo error: run longer to look closer."
     return Check(name, True, 0.0, LARGEST_BIAS, words, p)
@@ -177,12 +168,8 @@ def _advice(found: Bias, figure: float) -> str:
     times = (figure / LARGEST_BIAS) ** (1 / found.order)
     if found.ratio is not None:
         return f"Divide the step by {times:.1f} or more, and multiply the friction by as much."
-    noise = (
-        " A splitting with exact gradients, control variates or larger batches lower it as well."
-        if found.order == 1
-        else ""
-    )
-    return f"Divide the step by {times:.1f} or more.{noise}"
+    others = " A splitting with exact gradients, control variates or larger batches also lower it."
+    return f"Divide the step by {times:.1f} or more.{others if found.order == 1 else ''}"
 
 
 def compare(found: Effective, stats: Named, settings: Named, halved: Any, looked_at: Columns | None) -> Bias:

@@ -57,7 +57,7 @@ def plot(
         figures["pairs"] = pairs(shown)
     if halved is not None:
         compared = compare(found, stats, settings, halved, looked_at)
-        figures["bias"] = bias_against_step(compared, _mean_step(stats))
+        figures["bias"] = bias_against_step(compared, float(np.mean(stats.get("step_size", 1.0))))
     return _written(figures, Path(folder))
 
 
@@ -76,14 +76,15 @@ def _written(figures: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def _shown(kept: Columns, found: Effective, chain_numbers: np.ndarray) -> Shown:
-    order = np.argsort(-np.nan_to_num(found.r_hat, nan=np.inf), kind="stable")[:SHOWN_NUMBERS]
-    order = np.sort(order)
+    order = _largest(np.nan_to_num(found.r_hat, nan=np.inf))
     some = Columns([kept.names[i] for i in order], kept.values[:, :, order], kept.places[order], kept.total)
     figures = Effective(some.names, *(np.asarray(x)[order] for x in found[1:]))
-    title = (
-        "" if kept.total <= SHOWN_NUMBERS else f"{len(order)} of {kept.total:,} numbers, those with the largest R-hat"
-    )
-    return Shown(some, figures, chain_numbers, title)
+    title = f"{len(order)} of {kept.total:,} numbers, those with the largest R-hat"
+    return Shown(some, figures, chain_numbers, title if kept.total > SHOWN_NUMBERS else "")
+
+
+def _largest(figures: np.ndarray) -> np.ndarray:
+    return np.sort(np.argsort(-figures, kind="stable")[:SHOWN_NUMBERS])
 
 
 def _figure(width: float, height: float, title: str) -> Any:
@@ -99,12 +100,21 @@ def _spread(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
 
 
-def _legend(figure: Any, axis: Any, count: int) -> None:
-    if 1 < count <= len(CHAIN_COLOURS):
-        handles, labels = axis.get_legend_handles_labels()
-        figure.legend(
-            handles[:count], labels[:count], loc="outside lower center", ncols=count, fontsize=8, frameon=False
-        )
+def _stacked(shown: Shown, height: float) -> tuple[Any, np.ndarray]:
+    """A figure with a row of this height for each number, and the axes."""
+    count = shown.columns.values.shape[2]
+    figure = _figure(8, 1.2 + height * count, shown.title)
+    return figure, figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+
+
+def _legend(axis: Any, chains: int, others: int = 0) -> None:
+    """Of the chains, unless there is one or there are too many to tell apart, and of `others` that follow them."""
+    handles, labels = axis.get_legend_handles_labels()
+    first = 0 if 1 < chains <= len(CHAIN_COLOURS) else chains
+    last = chains + others
+    if first < last:
+        shown = handles[first:last], labels[first:last]
+        axis.figure.legend(*shown, loc="outside lower center", ncols=max(6, chains), fontsize=8, frameon=False)
 
 
 def window(values: np.ndarray) -> tuple[float, float]:
@@ -120,9 +130,7 @@ def window(values: np.ndarray) -> tuple[float, float]:
 
 def trace(shown: Shown) -> Any:
     """Every draw of every chain, in order."""
-    values = shown.columns.values
-    figure = _figure(8, 1.2 + 1.3 * values.shape[2], shown.title)
-    axes = figure.subplots(values.shape[2], 1, sharex=True, squeeze=False)[:, 0]
+    values, (figure, axes) = shown.columns.values, _stacked(shown, 1.3)
     at = _spread(values.shape[1])
     for number, axis in enumerate(axes):
         for draws, style in shown.lines(number):
@@ -130,7 +138,7 @@ def trace(shown: Shown) -> Any:
         axis.set_ylabel(shown.columns.names[number])
     axes[-1].set(xlabel="draw", xlim=(0, values.shape[1]))
     figure.align_ylabels()
-    _legend(figure, axes[0], len(values))
+    _legend(axes[0], len(values))
     return figure
 
 
@@ -142,20 +150,19 @@ def marginals(shown: Shown) -> Any:
     figure = _figure(1 + 2.9 * across, 0.8 + 2.4 * down, shown.title)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for number, axis in enumerate(axes[: values.shape[2]]):
-        low, high = window(values[:, :, number])
+        pooled = values[:, :, number].ravel()
+        low, high = window(pooled)
         edges = np.linspace(low, high, 41) if high > low else 10
-        axis.hist(values[:, :, number].ravel(), edges, density=True, color="0.85")
-        outside = np.count_nonzero((values[:, :, number] < low) | (values[:, :, number] > high))
+        axis.hist(pooled, edges, density=True, color="0.85")
+        outside = np.count_nonzero((pooled < low) | (pooled > high))
         if outside:
-            axis.set_title(
-                f"{outside:,} of {values[:, :, number].size:,} draws lie outside", fontsize=7, color=AXIS_GREY
-            )
+            axis.set_title(f"{outside:,} of {pooled.size:,} draws lie outside", fontsize=7, color=AXIS_GREY)
         for draws, style in shown.lines(number):
             axis.hist(draws, edges, density=True, histtype="step", **style)
         axis.set(xlabel=shown.columns.names[number], ylabel="density")
     for axis in axes[values.shape[2] :]:
         axis.set_axis_off()
-    _legend(figure, axes[0], len(values))
+    _legend(axes[0], len(values))
     return figure
 
 
@@ -163,9 +170,8 @@ def pairs(shown: Shown) -> Any:
     """Clouds of two numbers at a time, a colour for each chain, histograms on the diagonal."""
     count = min(PAIRED_NUMBERS, shown.columns.values.shape[2])
     values, names = shown.columns.values[:, :, :count], shown.columns.names
-    figure = _figure(
-        1.5 + 1.9 * count, 1.5 + 1.8 * count, shown.title and f"{count} of {shown.columns.total:,} numbers"
-    )
+    title = shown.title and f"{count} of {shown.columns.total:,} numbers"
+    figure = _figure(1.5 + 1.9 * count, 1.5 + 1.8 * count, title)
     axes = figure.subplots(count, count, squeeze=False, sharex="col")
     windows = [window(values[:, :, number]) for number in range(count)]
     at = _spread(values.shape[1])[:: max(1, len(values) * min(MOST_POINTS, values.shape[1]) // MOST_POINTS)]
@@ -188,7 +194,7 @@ def pairs(shown: Shown) -> Any:
         if col == 0:
             axis.set_ylabel("density" if row == 0 else names[row])
     figure.align_ylabels()
-    _legend(figure, axes[1, 0], len(values))
+    _legend(axes[1, 0], len(values))
     return figure
 
 
@@ -200,12 +206,9 @@ def _wider(window: tuple[float, float]) -> tuple[float, float] | None:
 
 def running_mean(shown: Shown) -> Any:
     """The mean of all draws so far, of each chain's, and two Monte Carlo errors about it, wider where draws are few."""
-    values = shown.columns.values
-    figure = _figure(8, 1.2 + 1.5 * values.shape[2], shown.title)
-    axes = figure.subplots(values.shape[2], 1, sharex=True, squeeze=False)[:, 0]
+    values, (figure, axes) = shown.columns.values, _stacked(shown, 1.5)
     draws = values.shape[1]
-    at = _spread(draws)
-    count = np.arange(1, draws + 1)
+    at, count = _spread(draws), np.arange(1, draws + 1)
     for number, axis in enumerate(axes):
         means = np.cumsum(values[:, :, number], axis=1) / count
         mean = means.mean(axis=0)
@@ -221,22 +224,16 @@ def running_mean(shown: Shown) -> Any:
         axis.set_ylabel(f"mean of {shown.columns.names[number]}")
     axes[-1].set(xlabel="draws of each chain", xlim=(0, draws))
     figure.align_ylabels()
-    handles, labels = axes[0].get_legend_handles_labels()
-    first = 0 if 1 < len(values) <= len(CHAIN_COLOURS) else len(values)
-    figure.legend(handles[first:], labels[first:], loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    _legend(axes[0], len(values), others=2)
     return figure
 
 
 def bias_against_step(compared: Bias, step: float) -> Any:
     """Bias of means and sds, in sds, by extrapolation to step zero; bars are two Monte Carlo errors."""
     size = np.maximum(np.abs(compared.mean_difference), np.abs(compared.sd_difference))
-    order = np.sort(np.argsort(-np.nan_to_num(size), kind="stable")[:SHOWN_NUMBERS])
-    title = (
-        f"{len(order)} of {len(size):,} numbers, those that halving the step changes most"
-        if len(size) > SHOWN_NUMBERS
-        else ""
-    )
-    figure = _figure(8, 3.8, title)
+    order = _largest(np.nan_to_num(size))
+    title = f"{len(order)} of {len(size):,} numbers, those that halving the step changes most"
+    figure = _figure(8, 3.8, title if len(size) > SHOWN_NUMBERS else "")
     axes = figure.subplots(1, 2, sharex=True)
     steps = np.linspace(0, step, 50)
     parts = (("means", compared.mean_bias, compared.mean_error), ("sds", compared.sd_bias, compared.sd_error))
@@ -252,10 +249,5 @@ def bias_against_step(compared: Bias, step: float) -> Any:
             bars = 2 * compared.extrapolation * error[i] * share
             axis.errorbar(at, total * share, bars, color=colour, fmt="o", ms=4, label=compared.names[i])
         axis.set(xlabel="step size", ylabel=f"bias of {what}, in sds (order {compared.order:.2g})")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(handles), fontsize=8, frameon=False)
+    _legend(axes[0], 0, others=len(order) + 1)
     return figure
-
-
-def _mean_step(stats: Named) -> float:
-    return float(np.mean(stats["step_size"])) if "step_size" in stats else 1.0

@@ -31,7 +31,7 @@ MOST_STEIN_DRAWS = 2000
 FEWEST_GRADIENTS = 100  # draws at which the gradient is computed, however much data there is
 GRADIENT_WORK = 4_000_000_000  # rows times numbers of the position times draws: about ten seconds
 BLOCK_ROWS = 256  # of h at a time
-BOOTSTRAPS = 1999
+BOOTSTRAP_COUNT = 1999
 LARGEST_DENSE = 200  # numbers; larger positions are whitened by their sds alone
 LEFT_OUT = "Stein discrepancy and configurational temperature were left out: "
 
@@ -219,7 +219,7 @@ def _worth(draws: np.ndarray, rng: Any) -> float:
 
 
 def _weights(chains: int, length: int, time: float, correlation: float, rng: Any) -> np.ndarray:
-    """(BOOTSTRAPS, chain * draw) random signs, which flip along a chain about once in four correlation times.
+    """(BOOTSTRAP_COUNT, chain * draw) random signs, which flip along a chain about once in four correlation times.
 
     Signs that flip more often lose the correlation of slow functions of the draws, and right draws look wrong; signs
     that flip less often are so few that wrong draws look right. Chains that correlate by c get sqrt(c) times common
@@ -230,11 +230,11 @@ def _weights(chains: int, length: int, time: float, correlation: float, rng: Any
     signs = np.sqrt(1 - shared) * _signs(chains, length, chance, rng)
     if shared > 0:
         signs = signs + np.sqrt(shared) * _signs(1, length, chance, rng)
-    return signs.reshape(BOOTSTRAPS, -1)
+    return signs.reshape(BOOTSTRAP_COUNT, -1)
 
 
 def _signs(chains: int, length: int, chance: float, rng: Any) -> np.ndarray:
-    """(BOOTSTRAPS, chain, draw) signs that flip along a chain with this chance."""
-    flips = np.where(rng.random((BOOTSTRAPS, chains, length)) < chance, -1, 1).astype(np.int8)
-    flips[:, :, 0] = rng.choice(np.array([-1, 1], np.int8), (BOOTSTRAPS, chains))
+    """(BOOTSTRAP_COUNT, chain, draw) signs that flip along a chain with this chance."""
+    flips = np.where(rng.random((BOOTSTRAP_COUNT, chains, length)) < chance, -1, 1).astype(np.int8)
+    flips[:, :, 0] = rng.choice(np.array([-1, 1], np.int8), (BOOTSTRAP_COUNT, chains))
     return np.cumprod(flips, axis=2, dtype=np.int8).astype(np.float64)

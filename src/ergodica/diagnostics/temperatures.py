@@ -59,9 +59,8 @@ def against(
     passed = bool(off <= allowed)
     start = f"{subject} temperature {measured:.4g} where {asked:.4g} was asked for: {off:.1%} or {abs(z):.1f} standard "
     if passed and noise > BLUNT_TEMPERATURE:
-        words = (
-            f"{start}errors off. Too few draws to tell: {TEMPERATURE_ERRORS:.0f} errors are {noise:.0%}. Run longer."
-        )
+        few = f"Too few draws to tell: {TEMPERATURE_ERRORS:.0f} errors are {noise:.0%}. Run longer."
+        words = f"{start}errors off. {few}"
         if off > BLUNT_TEMPERATURE:
             words += f" {longer_warmup(settings)}"
         return Check(name, True, off, allowed, words, p_value(z), is_undecided=True)

@@ -31,7 +31,7 @@ class BlockFile:
         self.dtype = dtype
         self.shape = shape
         self._stride = max(1, dtype.itemsize * math.prod(shape))  # an item without numbers is one byte, to be counted
-        self._hash, self._hashed = hashlib.sha256(), 0  # of the first so many bytes
+        self._hash, self._hashed = hashlib.sha256(), 0  # and of how many bytes
         self._before = self._hash.copy()  # as it was before the last item
 
     @classmethod

@@ -22,6 +22,7 @@ from ergodica.errors import InputError
 from ergodica.output.labelled import named
 from ergodica.report import paragraph, plain
 from ergodica.targets import Target
+from ergodica.tree import entry
 
 KNOWN_INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
 LISTED_NUMBERS = 20  # numbers of a variable
@@ -54,10 +55,8 @@ KNOWN_ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
 @click.option("--halve", is_flag=True, help="Also run with half the step size, to see what the step size does.")
 @json_option("the outcome")
 def sample_command(
-    target: str, sampler: str, steps: int, step_size: str, options: tuple[str, ...], batch_size: int | None,
-    estimator: str | None, per_example_noise: bool, share_batches: bool, chains: int, warmup: int, thin: int,
-    temperature: float, integrator: str | None, init: str | None, seed: int, out: Path | None, resume: bool,
-    halve: bool, as_json: bool,
+    target: str, sampler: str, options: tuple[str, ...], step_size: str, estimator: str | None,
+    per_example_noise: bool, integrator: str | None, init: str | None, halve: bool, as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External.
 
@@ -66,17 +65,15 @@ def sample_command(
 
     With --out draws go to disk as they come; the same command with --resume resumes a run that was stopped.
     """
-    recipe = recipe_of(sampler, options)
-    law = load_target(target)
-    start = _start(target, law, init)
+    recipe, law, out = recipe_of(sampler, options), load_target(target), settings["out"]
+    settings |= {
+        "step_size": _step_size(step_size),
+        "integrator": None if integrator is None else KNOWN_INTEGRATORS[integrator](),
+        "estimator": None if estimator is None else KNOWN_ESTIMATORS[estimator](),
+        "gradient_noise": eg.PerExample() if per_example_noise else None,
+    }
     with plain_warnings():
-        run = eg.sample(
-            law, recipe, start, steps=steps, step_size=_step_size(step_size), batch_size=batch_size, chains=chains,
-            seed=seed, temperature=temperature, warmup=warmup, thin=thin, out=out, resume=resume,
-            integrator=None if integrator is None else KNOWN_INTEGRATORS[integrator](),
-            estimator=None if estimator is None else KNOWN_ESTIMATORS[estimator](),
-            gradient_noise=eg.PerExample() if per_example_noise else None, share_batches=share_batches,
-        )  # fmt: skip
+        run = eg.sample(law, recipe, _start(target, law, init), **settings)
         if halve:
             run = run.halve()
             if out is not None:
@@ -188,8 +185,7 @@ def _words(outcome: dict[str, Any]) -> str:
     for name, mean in outcome["mean"].items():
         means, sds = np.asarray(mean, float), np.asarray(outcome["sd"][name], float)
         for place in list(np.ndindex(means.shape))[:LISTED_NUMBERS]:
-            label = f"{name}[{', '.join(map(str, place))}]" if place else name
-            lines.append(f"  {label:<16} mean {means[place]:12.5g}   sd {sds[place]:10.4g}")
+            lines.append(f"  {entry(name, place):<16} mean {means[place]:12.5g}   sd {sds[place]:10.4g}")
         if means.size > LISTED_NUMBERS:
             lines.append(f"  ... {means.size - LISTED_NUMBERS} more of {name}")
     for one in outcome["frozen"]:

@@ -1,13 +1,13 @@
 """ergodica audit."""
 
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner
 
-from ergodica.cli.audit import audit_command
 from ergodica.errors import InputError
 from ergodica.report import Check, Report
+from tests.cli.command import call
 
 OWN = """
 import jax
@@ -48,8 +48,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def run(*arguments):
-    return CliRunner().invoke(audit_command, arguments, catch_exceptions=False)
+run = partial(call, "audit")
 
 
 def test_a_right_step_passes_and_a_wrong_one_has_exit_code_1():
@@ -69,7 +68,7 @@ def test_a_build_is_put_on_known_laws(monkeypatch, name):
         asked.update(settings, build=build)
         return Report("a family", (Check("a law", False, 1.0, 0.0, "words"),))
 
-    monkeypatch.setattr("ergodica.cli.audit.audit_family", family)
+    monkeypatch.setattr("ergodica.cli.verify.audit_family", family)
     result = run(f"own_step.py:{name}", "--seed", "4", "--effort", "0.02")
     assert result.exit_code == 1
     assert result.output.startswith("NOT PASSED  a family")
@@ -84,7 +83,7 @@ def test_a_position_can_be_given(monkeypatch):
         asked.update(settings, position=position)
         return Report("a step", (Check("a law", True, 1.0, 0.0, "words"),))
 
-    monkeypatch.setattr("ergodica.cli.audit.audit", one)
+    monkeypatch.setattr("ergodica.cli.verify.audit", one)
     spec = ("own_step.py:with_default", "--target", "own_step.py:anywhere", "--position", "own_step.py:begin")
     assert run(*spec).exit_code == 0
     assert asked["position"].shape == (2,)

@@ -2,15 +2,15 @@
 
 import json
 import os
+from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from ergodica.cli.diagnose import diagnose_command
 from ergodica.errors import InputError
 from ergodica.output.files import save
-from ergodica.output.tree import datatree
+from ergodica.output.labelled import datatree
+from tests.cli.command import call
 from tests.unit.diagnostics.chains import SETTINGS, autoregressive, statistics
 
 TARGET = """
@@ -29,8 +29,7 @@ def runs(tmp_path, monkeypatch):
     (tmp_path / "normal_target.py").write_text(TARGET)
 
 
-def run(*arguments):
-    return CliRunner().invoke(diagnose_command, arguments, catch_exceptions=False)
+run = partial(call, "diagnose")
 
 
 def test_a_good_run_has_exit_code_0_and_says_what_was_not_looked_at():

@@ -4,7 +4,7 @@ from click.testing import CliRunner
 
 from ergodica.cli import commands
 from ergodica.output.files import save
-from ergodica.output.tree import datatree
+from ergodica.output.labelled import datatree
 from tests.unit.diagnostics.chains import SETTINGS, autoregressive, statistics
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ergodica.cli.rebuild import rebuild_curl_command
+from ergodica.cli.rebuild_curl import rebuild_curl_command
 from ergodica.errors import InputError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hmc_sde.py"
@@ -26,6 +26,11 @@ def test_report_picture_and_json(tmp_path):
     assert picture.stat().st_size < 100_000
 
 
+def test_a_picture_to_be_scaled(tmp_path):
+    assert run(f"{EXAMPLE}:sghmc", "--plot", tmp_path / "q.svg", "--resolution", "64").exit_code in (0, 1)
+    assert (tmp_path / "q.svg").read_bytes().startswith(b"<?xml")
+
+
 def test_words_and_exit_code_1():
     wrong = run(f"{EXAMPLE}:without_noise")
     assert wrong.exit_code == 1
@@ -44,7 +49,7 @@ def test_words_and_exit_code_1():
         ((f"{EXAMPLE}:sde", "--box", "-6:6"), "in 1 dimensions"),
         ((f"{EXAMPLE}:sde", "--box", "six"), "expected low:high for each coordinate"),
         ((f"{EXAMPLE}:sde", "--box", "-1:1,-1:1"), "cuts off 60.6 %"),
-        ((f"{EXAMPLE}:sde", "--resolution", "200000"), "GB of memory"),
+        ((f"{EXAMPLE}:sde", "--resolution", "200000"), "TB of memory"),
     ],
 )
 def test_bad_input(arguments, words):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-INTERRUPTED = 130  # exit code of Ctrl-C, as shells have it
+CTRL_C_CODE = 130  # exit code of Ctrl-C, as shells have it
 
 
 def main() -> None:
@@ -60,4 +60,4 @@ def _ends_at_once() -> Iterator[None]:
 
 def _leave(number: int, frame: Any) -> NoReturn:
     os.write(2, b"ergodica: stopped by Ctrl-C while it was being loaded\n")
-    os._exit(INTERRUPTED)
+    os._exit(CTRL_C_CODE)

@@ -6,13 +6,11 @@ from typing import Any
 import click
 
 from ergodica import __version__
-from ergodica.cli.audit import audit_command
-from ergodica.cli.certify import certify
-from ergodica.cli.diagnose import diagnose_command
+from ergodica.cli.diagnose import diagnose_command, plot_command
 from ergodica.cli.lda import lda_commands
-from ergodica.cli.plot import plot_command
-from ergodica.cli.rebuild import rebuild_curl_command
+from ergodica.cli.rebuild_curl import rebuild_curl_command
 from ergodica.cli.sample import sample_command
+from ergodica.cli.verify import audit_command, certify_command
 from ergodica.errors import InputError
 
 # Another distribution adds a command by an entry point of this group, whose value is a click command.
@@ -57,8 +55,7 @@ def commands(debug: bool) -> None:
     """Stochastic-gradient MCMC from an energy H, a diffusion D and a curl Q."""
 
 
-COMMANDS = (
-    audit_command, certify, diagnose_command, lda_commands, plot_command, rebuild_curl_command, sample_command,
-)  # fmt: skip
-for command in COMMANDS:
+for command in (audit_command, certify_command, diagnose_command, lda_commands, plot_command):
+    commands.add_command(command)
+for command in (rebuild_curl_command, sample_command):
     commands.add_command(command)

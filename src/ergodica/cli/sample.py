@@ -1,4 +1,4 @@
-"""`ergodica sample module:target`: a run from the command line, to be left alone and taken up again."""
+"""`ergodica sample module:target`: a run from the command line, to be left alone and resumed."""
 
 import ast
 import difflib
@@ -8,21 +8,25 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
 
 import ergodica as eg
 from ergodica import samplers
-from ergodica.cli.loading import load, load_target
+from ergodica.cli.arguments import json_option, load, load_target
+from ergodica.diagnostics import Diagnosis
 from ergodica.driver.run import Run
 from ergodica.errors import InputError
+from ergodica.output.labelled import named
 from ergodica.report import paragraph, plain
+from ergodica.targets import Target
+from ergodica.tree import entry
 
-INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
-LISTED = 20  # numbers of a variable
-ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
+KNOWN_INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
+LISTED_NUMBERS = 20  # numbers of a variable
+KNOWN_ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
 
 
 @click.command(name="sample")
@@ -32,44 +36,44 @@ ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
 @click.option("--step-size", required=True, help="A number, or module:schedule, a function of the step's number.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Of the sampler, as friction=2.0.")
 @click.option("--batch-size", type=int, help="Rows of a minibatch; all data if left out.")
-@click.option("--estimator", type=click.Choice(sorted(ESTIMATORS)), help="Of the gradient; plain minibatches else.")
+@click.option(
+    "--estimator", type=click.Choice(sorted(KNOWN_ESTIMATORS)), help="Of the gradient; plain minibatches else."
+)
 @click.option("--per-example-noise", is_flag=True, help="Subtract the minibatches' noise, estimated from their rows.")
 @click.option("--share-batches", is_flag=True, help="All chains on the same batches: faster, and correlated.")
 @click.option("--chains", type=int, default=4, show_default=True)
 @click.option("--warmup", type=int, default=0, show_default=True, help="Steps before the first that is kept.")
-@click.option("--thin", type=int, default=1, show_default=True, help="Keep every so many-th step.")
+@click.option("--thin", type=int, default=1, show_default=True, help="Keep every N-th step.")
 @click.option("--temperature", type=float, default=1.0, show_default=True)
-@click.option("--integrator", type=click.Choice(sorted(INTEGRATORS)), help="The one that suits the recipe if left out.")
+@click.option(
+    "--integrator", type=click.Choice(sorted(KNOWN_INTEGRATORS)), help="The one that suits the recipe if left out."
+)
 @click.option("--init", help="module:start, a position or a function of a key; else target.init, or `init` beside it.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The netCDF file to write.")
-@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @click.option("--halve", is_flag=True, help="Also run with half the step size, to see what the step size does.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@json_option("the outcome")
 def sample_command(
-    target: str, sampler: str, steps: int, step_size: str, options: tuple[str, ...], batch_size: int | None,
-    estimator: str | None, per_example_noise: bool, share_batches: bool, chains: int, warmup: int, thin: int,
-    temperature: float, integrator: str | None, init: str | None, seed: int, out: Path | None, resume: bool,
-    halve: bool, as_json: bool,
+    target: str, sampler: str, options: tuple[str, ...], step_size: str, estimator: str | None,
+    per_example_noise: bool, integrator: str | None, init: str | None, halve: bool, as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External.
 
     Exit code 1 when a chain is non-finite, no step was accepted, or `ergodica diagnose` finds something wrong. Where
     nothing is wrong but something essential undecided, the command that decides is printed, and the exit code is 0.
 
-    With --out draws go to disk as they come; a run that was stopped goes on with the same command and --resume.
+    With --out draws go to disk as they come; the same command with --resume resumes a run that was stopped.
     """
-    recipe = recipe_of(sampler, options)
-    law = load_target(target)
-    start = _start(target, law, init)
+    recipe, law, out = recipe_of(sampler, options), load_target(target), settings["out"]
+    settings |= {
+        "step_size": _step_size(step_size),
+        "integrator": None if integrator is None else KNOWN_INTEGRATORS[integrator](),
+        "estimator": None if estimator is None else KNOWN_ESTIMATORS[estimator](),
+        "gradient_noise": eg.PerExample() if per_example_noise else None,
+    }
     with plain_warnings():
-        run = eg.sample(
-            law, recipe, start, steps=steps, step_size=_step_size(step_size), batch_size=batch_size, chains=chains,
-            seed=seed, temperature=temperature, warmup=warmup, thin=thin, out=out, resume=resume,
-            integrator=None if integrator is None else INTEGRATORS[integrator](),
-            estimator=None if estimator is None else ESTIMATORS[estimator](),
-            gradient_noise=eg.PerExample() if per_example_noise else None, share_batches=share_batches,
-        )  # fmt: skip
+        run = eg.sample(law, recipe, _start(target, law, init), **settings)
         if halve:
             run = run.halve()
             if out is not None:
@@ -81,15 +85,14 @@ def sample_command(
         raise click.exceptions.Exit(1)
 
 
-def recipe_of(sampler: str, options: tuple[str, ...]) -> Any:
+def recipe_of(sampler: str, options: tuple[str, ...]) -> eg.Recipe:
     """A recipe by the name of its builder, with options, or as `module:recipe`."""
     if ":" in sampler:
-        found = load(sampler)
-        build = found if callable(found) else None
-        if build is None and options:
+        build = load(sampler)
+        if not callable(build) and options:
             raise InputError(f"--option is for a function that returns a recipe, and {sampler} is a recipe already")
-        if build is None:
-            return found
+        if not callable(build):
+            return build
     else:
         names = [name for name in samplers.__all__ if name not in ("expanded_mean", "fisher", "potential_scaled")]
         if sampler not in names:
@@ -105,7 +108,7 @@ def recipe_of(sampler: str, options: tuple[str, ...]) -> Any:
     missing = [name for name, p in parameters.items() if p.default is p.empty and name not in given]
     if missing:
         raise InputError(f"{sampler} needs --option {missing[0]}=... (a number, a list, or module:name)")
-    return build(**given)
+    return cast("eg.Recipe", build(**given))  # eg.sample checks what it is
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -130,7 +133,7 @@ def _step_size(text: str) -> Any:
         return load(text)
 
 
-def _start(spec: str, target: Any, init: str | None) -> Any:
+def _start(spec: str, target: Target, init: str | None) -> Any:
     """None where the target brings its own."""
     if init is not None:
         return load(init)
@@ -151,9 +154,8 @@ def plain_warnings() -> Iterator[None]:
 
 
 def _outcome(run: Run, out: Path | None) -> dict[str, Any]:
-    from ergodica.output.names import named
-
     settings = run.settings
+    listed = {name: x for name, x in named(run.posterior).items() if x[0, 0].size <= 100}
     steps = (settings["steps"] + settings["warmup"]) * settings["chains"]
     return {
         "out": None if out is None else str(out),
@@ -165,8 +167,8 @@ def _outcome(run: Run, out: Path | None) -> dict[str, Any]:
         "kinetic_temperature": _mean(run.stats["kinetic_temperature"]),
         "frozen": settings["frozen"],
         "accepted": _mean(run.stats["accepted"]),
-        "mean": {name: plain(np.mean(x, (0, 1))) for name, x in named(run.posterior).items() if x[0, 0].size <= 100},
-        "sd": {name: plain(np.std(x, (0, 1))) for name, x in named(run.posterior).items() if x[0, 0].size <= 100},
+        "mean": {name: plain(np.mean(x, (0, 1))) for name, x in listed.items()},
+        "sd": {name: plain(np.std(x, (0, 1))) for name, x in listed.items()},
     }
 
 
@@ -182,17 +184,16 @@ def _words(outcome: dict[str, Any]) -> str:
     ]
     for name, mean in outcome["mean"].items():
         means, sds = np.asarray(mean, float), np.asarray(outcome["sd"][name], float)
-        for place in list(np.ndindex(means.shape))[:LISTED]:
-            label = f"{name}[{', '.join(map(str, place))}]" if place else name
-            lines.append(f"  {label:<16} mean {means[place]:12.5g}   sd {sds[place]:10.4g}")
-        if means.size > LISTED:
-            lines.append(f"  ... {means.size - LISTED} more of {name}")
+        for place in list(np.ndindex(means.shape))[:LISTED_NUMBERS]:
+            lines.append(f"  {entry(name, place):<16} mean {means[place]:12.5g}   sd {sds[place]:10.4g}")
+        if means.size > LISTED_NUMBERS:
+            lines.append(f"  ... {means.size - LISTED_NUMBERS} more of {name}")
     for one in outcome["frozen"]:
         lines.append(f"chain {one['chain']} is non-finite since step {one['step']} (step size {one['step_size']:g})")
     return "\n".join(lines)
 
 
-def _verdict(diagnosis: Any, spec: str, target: Any, out: Path | None, was_halved: bool) -> dict[str, Any]:
+def _verdict(diagnosis: Diagnosis, spec: str, target: Target, out: Path | None, was_halved: bool) -> dict[str, Any]:
     """What is wrong or unsure, by name, and where the width of the law is open the command that decides."""
     unsure = [check.name for check in diagnosis.checks if check.is_undecided and check.is_essential]
     decides = None
@@ -212,7 +213,7 @@ def _verdict(diagnosis: Any, spec: str, target: Any, out: Path | None, was_halve
     }
 
 
-def _verdict_words(diagnosis: Any, outcome: dict[str, Any]) -> list[str]:
+def _verdict_words(diagnosis: Diagnosis, outcome: dict[str, Any]) -> list[str]:
     """Of the diagnosis what is wrong or open, and where the rest is."""
     lines = []
     for check in diagnosis.checks:

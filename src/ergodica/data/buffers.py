@@ -69,7 +69,7 @@ def _fill(produce: Callable[[], Iterator[Any]], items: queue.Queue, stop: thread
             del item
     except InputError as error:
         failure = error
-    except Exception as error:  # whatever it is, the caller shall hear of it
+    except Exception as error:  # whatever it is, the caller must hear of it
         failure = InputError(f"reading ahead failed: {type(error).__name__}: {' '.join(str(error).split())}")
         failure.__cause__ = error
     _put(items, (None, failure), stop)

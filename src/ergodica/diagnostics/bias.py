@@ -9,19 +9,26 @@ ratio of variances, and by (1 - u/4) / (1 - u), u = h^2 / 4 in units of the law'
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.diagnostics.effective import Effective
-from ergodica.diagnostics.mixing import extreme
-from ergodica.diagnostics.normal import p_value, threshold
+from ergodica.diagnostics.columns import (
+    Columns,
+    Effective,
+    Named,
+    at,
+    correlation_of,
+    effective,
+    effective_from_moments,
+)
+from ergodica.diagnostics.mixing import chain_sums, extreme, finite_chains, is_integrator, too_short
+from ergodica.diagnostics.thresholds import BLUNT_BIAS, LARGEST_BIAS, largest_z, p_value
+from ergodica.errors import InputError
+from ergodica.output.labelled import named
 from ergodica.report import Check
 
-BIAS = 0.1  # of the sd, for means and for sds
 LARGEST_SHARE = 0.95  # of R, for a ratio of variances: above it the law has next to no end
-BLUNT = 3  # times BIAS: where a bias that large may hide in Monte Carlo error, the check tells nothing
 
 NOT_LOOKED_AT = (
     "Step-size bias was not looked at, and neither R-hat nor effective sample sizes can see it. run.halve() and "
@@ -61,7 +68,7 @@ class Bias(NamedTuple):
 
 
 def known_order(
-    found: Effective, halved: Effective, runs: tuple[Mapping[str, Any], Mapping[str, Any]], steps: tuple[float, float]
+    found: Effective, halved: Effective, runs: tuple[Named, Named], steps: tuple[float, float]
 ) -> tuple[float, float] | None:
     """The order of the bias, and the bias at step h over that at h/2, for friction by a splitting; None for others.
 
@@ -73,8 +80,7 @@ def known_order(
         return None
     first, second = (math.tanh(settings["friction"] * step / 2) for settings, step in zip(runs, steps, strict=True))
     settings = runs[0]
-    is_exact = settings.get("batch_size") is None or settings.get("gradient_noise") is not None
-    if is_exact:
+    if settings.get("batch_size") is None or settings.get("gradient_noise") is not None:  # exact gradients
         return 2, 4.0
     ratio = 4 * second / first
     order = math.log2(ratio)
@@ -85,7 +91,7 @@ def known_order(
     return order, ratio * max(1.0, wider) * (1 - u / 4) / (1 - u)
 
 
-def _squared_step(found: Effective, settings: Mapping[str, Any], slowness: float) -> float:
+def _squared_step(found: Effective, settings: Named, slowness: float) -> float:
     """h^2 / 4 in units of the law's width, from the steps that an independent draw takes, 4 / (h^2 c)."""
     if not {"chains", "steps"} <= set(settings):
         return 0.0
@@ -94,31 +100,24 @@ def _squared_step(found: Effective, settings: Mapping[str, Any], slowness: float
     return min(u, 0.5)
 
 
-def has_friction(settings: Mapping[str, Any]) -> bool:
-    """Whether the only noise is on a Gaussian momentum that a splitting rubs."""
-    return settings.get("friction") is not None and "splitting" in str(settings.get("integrator", "")).lower()
+def has_friction(settings: Named) -> bool:
+    """Whether the only noise is on a Gaussian momentum with friction, by a splitting."""
+    return settings.get("friction") is not None and is_integrator(settings, "splitting")
 
 
-def order_of(settings: Mapping[str, Any]) -> int:
+def order_of(settings: Named) -> int:
     """The order of the bias in the step size: 2 for a splitting with exact gradients, else 1."""
     if settings.get("order") is not None:
         return int(settings["order"])
-    is_splitting = "splitting" in str(settings.get("integrator", "")).lower()
-    return 2 if is_splitting and settings.get("batch_size") is None else 1
+    return 2 if is_integrator(settings, "splitting") and settings.get("batch_size") is None else 1
 
 
 def bias(found: Effective, halved: Effective, order: float, ratio: float | None = None) -> Bias:
     """Compare a run with that of half the step, in units of the latter's sds."""
     sd = np.where(halved.sd > 0, halved.sd, np.nan)
-    return Bias(
-        found.names,
-        (found.mean - halved.mean) / sd,
-        np.hypot(found.mean_error, halved.mean_error) / sd,
-        (found.sd - halved.sd) / sd,
-        np.hypot(found.sd_error, halved.sd_error) / sd,
-        order,
-        ratio,
-    )
+    means = (found.mean - halved.mean) / sd, np.hypot(found.mean_error, halved.mean_error) / sd
+    sds = (found.sd - halved.sd) / sd, np.hypot(found.sd_error, halved.sd_error) / sd
+    return Bias(found.names, *means, *sds, order, ratio)
 
 
 def bias_checks(found: Bias) -> list[Check]:
@@ -129,12 +128,12 @@ def bias_checks(found: Bias) -> list[Check]:
 
 
 def _check(name: str, what: str, found: Bias, size: np.ndarray, difference: np.ndarray, error: np.ndarray) -> Check:
-    """Fails where the bias at step h is above BIAS and the difference is more than noise."""
-    limit = threshold(len(found.names))
+    """Fails where the bias at step h is above LARGEST_BIAS and the difference is more than noise."""
+    limit = largest_z(len(found.names))
     with np.errstate(all="ignore"):
         z = np.nan_to_num(difference / error)
     size = np.abs(size)
-    is_biased = (size > BIAS) & (np.abs(z) > limit)
+    is_biased = (size > LARGEST_BIAS) & (np.abs(z) > limit)
     shown = np.where(is_biased, size, 0)
     worst, figure, count = extreme(shown, found.names, np.nanargmax, is_biased)
     p = p_value(float(np.max(np.abs(z))), len(found.names))
@@ -142,36 +141,70 @@ def _check(name: str, what: str, found: Bias, size: np.ndarray, difference: np.n
         at = int(np.argmax(shown))
         words = (
             f"The {what} of {worst} is off by about {figure:.2f} sd at this step: with half the step it differs by "
-            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {BIAS} sd is "
-            f"allowed; {count} of {len(found.names)} numbers are off). {_advice(found, figure)}"
+            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {LARGEST_BIAS} "
+            f"sd is allowed; {count} of {len(found.names)} numbers are off). {_advice(found, figure)}"
         )
-        return Check(name, False, figure, BIAS, words, p)
+        return Check(name, False, figure, LARGEST_BIAS, words, p)
     unseen = np.nan_to_num(limit * found.extrapolation * error)  # NaN: a number that never moves
     return _passed(name, what, found, float(unseen.max()), found.names[int(np.argmax(unseen))], p)
 
 
 def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: float) -> Check:
     """`unseen`: the largest bias that Monte Carlo error may have hidden, that of `worst`."""
-    if unseen > BLUNT * BIAS:
+    if unseen > BLUNT_BIAS:
         words = (
             f"Halving the step changes no {what} beyond Monte Carlo error, but the runs are too short to tell: a bias "
-            f"of {unseen:.2f} sd in {worst} would not have been seen ({BIAS} sd is allowed; order {found.order:.2g}). "
-            "Run longer."
+            f"of {unseen:.2f} sd in {worst} would not have been seen ({LARGEST_BIAS} sd is allowed; order "
+            f"{found.order:.2g}). Run longer."
         )
-        return Check(name, True, 0.0, BIAS, words, p, is_undecided=True)
-    words = f"No {what} is off by more than {BIAS} sd, as far as halving the step shows (order {found.order:.2g})."
-    if unseen > BIAS:
+        return Check(name, True, 0.0, LARGEST_BIAS, words, p, is_undecided=True)
+    words = f"No {what} is off by more than {LARGEST_BIAS} sd, by halving the step (order {found.order:.2g})."
+    if unseen > LARGEST_BIAS:
         words += f" Up to {unseen:.2f} sd ({worst}) could hide in Monte Carlo error: run longer to look closer."
-    return Check(name, True, 0.0, BIAS, words, p)
+    return Check(name, True, 0.0, LARGEST_BIAS, words, p)
 
 
 def _advice(found: Bias, figure: float) -> str:
-    times = (figure / BIAS) ** (1 / found.order)
+    times = (figure / LARGEST_BIAS) ** (1 / found.order)
     if found.ratio is not None:
         return f"Divide the step by {times:.1f} or more, and multiply the friction by as much."
-    noise = (
-        " A splitting with exact gradients, control variates or larger batches lower it as well."
-        if found.order == 1
-        else ""
-    )
-    return f"Divide the step by {times:.1f} or more.{noise}"
+    others = " A splitting with exact gradients, control variates or larger batches also lower it."
+    return f"Divide the step by {times:.1f} or more.{others if found.order == 1 else ''}"
+
+
+def compare(found: Effective, stats: Named, settings: Named, halved: Any, looked_at: Columns | None) -> Bias:
+    """The run against the one with half the step, in the same numbers."""
+    if halved.posterior is not None and looked_at is not None:
+        other = at(named(halved.posterior), looked_at.places)
+        _check_same(looked_at.total, other.total)
+        good, _ = finite_chains(halved.stats, halved.settings, other.values)
+        other = other.only(good)
+        if not good.any() or too_short(other) is not None:
+            raise InputError("the run with half the step has no draws to compare with: run it longer")
+        second = effective(other, correlation_of(halved.settings))
+    elif halved.moments is not None and looked_at is None:
+        good, _ = finite_chains(halved.stats, halved.settings, chain_sums(halved.moments))
+        if good.sum() < 2:
+            raise InputError("the run with half the step kept moments of a single chain: several are needed to compare")
+        second = effective_from_moments(halved.moments, good)
+        _check_same(len(found.names), len(second.names))
+    else:
+        raise InputError("one run kept draws and the other, with half the step, moments: keep the same in both")
+    steps = _check_half(stats, halved.stats)
+    known = None if steps is None else known_order(found, second, (settings, halved.settings), steps)
+    return bias(found, second, *(known or (order_of(settings), None)))
+
+
+def _check_same(size: int, other: int) -> None:
+    if size != other:
+        raise InputError(f"the two runs are of different positions: {size} numbers, and {other} with half the step")
+
+
+def _check_half(stats: Named, other: Named) -> tuple[float, float] | None:
+    """The mean step sizes of the two runs, where they are known."""
+    if "step_size" not in stats or "step_size" not in other:
+        return None
+    step, half = (float(np.mean(x["step_size"])) for x in (stats, other))
+    if not 1.8 < step / half < 2.2:
+        raise InputError(f"the steps of the two runs are {step:.3g} and {half:.3g} on average: expected h and h/2")
+    return step, half

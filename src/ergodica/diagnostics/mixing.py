@@ -1,27 +1,29 @@
 """Checks of the chains themselves: finite, moving, together, long enough."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ergodica.diagnostics.advice import SMALLER
-from ergodica.diagnostics.columns import Columns
-from ergodica.diagnostics.effective import NEAR, Effective, widening
+from ergodica.diagnostics import thresholds
+from ergodica.diagnostics.columns import Columns, Effective, Named, second_half, widening
+from ergodica.output.labelled import Moments, named
 from ergodica.report import Check
 
-R_HAT = 1.01
-ESS_PER_CHAIN, ESS_AT_MOST = 100, 400
-ERROR = 0.1  # of the sd
-STILL = 0.1  # of a chain's draws
-ACCEPTANCE = 0.4
-SHORTEST = 8  # draws of a chain: four in each half
-UNMET = "That is a few for each chain: they have not met, and no length that would do can be told."
+SMALLER_STEP = "Take a smaller step, or a scale on which the density is less steep (the log of a positive number)."
+NOT_MET = "That is a few for each chain: they have not met, and it is unknown how long a run would do."
 
 
-def finite_chains(
-    stats: Mapping[str, Any], settings: Mapping[str, Any], values: np.ndarray
-) -> tuple[np.ndarray, Check]:
+def chain_sums(moments: Moments) -> np.ndarray:
+    """Numbers by chain that are finite unless the chain is not."""
+    means = named(moments.mean).values()
+    return np.stack([np.asarray(leaf, np.float64).reshape(len(leaf), -1).sum(axis=1) for leaf in means], axis=1)
+
+
+def is_integrator(settings: Named, name: str) -> bool:
+    return name in str(settings.get("integrator", "")).lower()
+
+
+def finite_chains(stats: Named, settings: Named, values: np.ndarray) -> tuple[np.ndarray, Check]:
     """Which chains stayed finite, by their marks and by `values` (chain, ...), and the check."""
     chains = len(values)
     good = np.asarray(np.isfinite(values).reshape(chains, -1).all(axis=1))
@@ -62,7 +64,7 @@ def moving(columns: Columns, chain_numbers: np.ndarray) -> Check:
     draws = columns.values.shape[1]
     longest = longest_stretch(columns.values)
     chain, number = np.unravel_index(int(np.argmax(longest)), longest.shape)
-    share, allowed = float(longest.max()) / max(1, draws), max(STILL, 10 / max(1, draws))
+    share, allowed = float(longest.max()) / max(1, draws), max(thresholds.LONGEST_STILL, 10 / max(1, draws))
     stuck = np.unique(np.nonzero(longest > allowed * draws)[0])
     if stuck.size == 0:
         words = f"Every number moves: none stays the same for more than {max(1, int(longest.max()))} of {draws} draws."
@@ -89,37 +91,36 @@ def longest_stretch(values: np.ndarray) -> np.ndarray:
 
 
 def too_short(columns: Columns) -> Check | None:
-    draws = columns.values.shape[1]
-    if draws >= SHORTEST:
-        return None
-    words = f"There are {draws} draws in each chain; at least {SHORTEST} are needed to say anything: run longer."
-    return Check("length", False, draws, SHORTEST, words, is_essential=True)
+    draws, least = columns.values.shape[1], thresholds.FEWEST_DRAWS
+    words = f"There are {draws} draws in each chain; at least {least} are needed to say anything: run longer."
+    return None if draws >= least else Check("length", False, draws, least, words, is_essential=True)
 
 
 def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
     """`thrown`, here and below: signs that the step is too large, in words."""
-    worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, found.r_hat >= R_HAT)
-    alone = "" if chains > 1 else " There is one chain, so this compares its halves: run several from dispersed starts."
-    if not count:
-        words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {R_HAT}.{alone}"
-        return Check("R-hat", True, figure, R_HAT, words, is_essential=True)
-    words = (
-        f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {R_HAT} for {count} "
-        f"of {len(found.names)} numbers looked at. "
-    )
-    if thrown is not None:
-        words += f"There are signs of too large a step: {thrown}. {SMALLER}{alone}"
-    else:
+    limit = thresholds.LARGEST_R_HAT
+    worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, found.r_hat >= limit)
+    words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {limit}."
+    if count:
+        words = (
+            f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {limit} for "
+            f"{count} of {len(found.names)} numbers looked at. "
+        )
+    if count and thrown is not None:
+        words += f"There are signs of too large a step: {thrown}. {SMALLER_STEP}"
+    elif count:
         words += (
             "They have not met: run longer (or drop more as warm-up). If it stays, chains are in different modes, or "
-            f"coordinates are of very different scale: precondition.{alone}"
+            "coordinates are of very different scale: precondition."
         )
-    return Check("R-hat", False, figure, R_HAT, words, is_essential=True)
+    if chains == 1:
+        words += " There is one chain, so this compares its halves: run several from dispersed starts."
+    return Check("R-hat", not count, figure, limit, words, is_essential=True)
 
 
 def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None = None) -> list[Check]:
     """Bulk and tail: 100 effective draws a chain, and no more than 400 altogether."""
-    wanted = min(ESS_PER_CHAIN * chains, ESS_AT_MOST)
+    wanted = min(thresholds.ESS_PER_CHAIN * chains, thresholds.ESS_AT_MOST)
     checks = []
     for name, sizes, of in (("bulk ESS", found.bulk, "centre"), ("tail ESS", found.tail, "5 % and 95 % quantiles")):
         worst, figure, count = extreme(sizes, found.names, np.nanargmin, ~(sizes >= wanted))
@@ -137,21 +138,20 @@ def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None =
 
 def _cure(worth: float, times: float, chains: int, thrown: str | None) -> str:
     if thrown is not None:
-        return SMALLER
-    if not worth >= NEAR * chains:
-        return f"{UNMET} Run much longer, or precondition; look for modes in the pictures (ergodica plot)."
+        return SMALLER_STEP
+    if not worth >= thresholds.FEWEST_EFFECTIVE * chains:
+        return f"{NOT_MET} Run much longer, or precondition; look for modes in the pictures (ergodica plot)."
     return f"Run about {times:.1f} times as long, use a larger step as far as the bias allows, or precondition."
 
 
 def monte_carlo_error(found: Effective, chains: int, correlation: float, thrown: str | None = None) -> Check:
     """Errors of means and of sds, in units of the sd."""
-    with np.errstate(all="ignore"):
-        errors = np.maximum(found.mean_error, found.sd_error) / found.sd
-    worst, figure, count = extreme(errors, found.names, np.nanargmax, ~(errors <= ERROR))
-    words = f"Means and sds are known to {figure:.3f} sd or better ({worst}); {ERROR} is allowed."
+    limit = thresholds.LARGEST_ERROR
+    worst, figure, count = extreme(found.error, found.names, np.nanargmax, ~(found.error <= limit))
+    words = f"Means and sds are known to {figure:.3f} sd or better ({worst}); {limit} is allowed."
     if count:
         words = (
-            f"The Monte Carlo error of mean or sd is {figure:.3f} sd for {worst}, above {ERROR} for {count} of "
+            f"The Monte Carlo error of mean or sd is {figure:.3f} sd for {worst}, above {limit} for {count} of "
             f"{len(found.names)} numbers: {longer(figure, found, chains, thrown)}."
         )
     if correlation > 0:
@@ -159,38 +159,37 @@ def monte_carlo_error(found: Effective, chains: int, correlation: float, thrown:
             f" Chains shared their batches and correlate by {correlation:.3f}: errors are widened by "
             f"{np.sqrt(widening(chains, correlation)):.2f}, which R-hat does not know."
         )
-    return Check("Monte Carlo error", not count, figure, ERROR, words)
+    return Check("Monte Carlo error", not count, figure, limit, words)
 
 
 def longer(error: float, found: Effective, chains: int, thrown: str | None = None) -> str:
-    """How much longer to run for an error of ERROR; no factor where the error itself cannot be trusted."""
+    """How much longer to run for an error of LARGEST_ERROR; no factor where the error itself cannot be trusted."""
     if thrown is not None:
         return "that is no matter of length, see R-hat"
-    if not np.nanmin(found.bulk, initial=np.inf) >= NEAR * chains:
+    if not np.nanmin(found.bulk, initial=np.inf) >= thresholds.FEWEST_EFFECTIVE * chains:
         return "the chains have not met, so it is not known how much longer to run"
-    return f"run {max(1.0, (error / ERROR) ** 2):.1f} times as long"
+    return f"run {max(1.0, (error / thresholds.LARGEST_ERROR) ** 2):.1f} times as long"
 
 
-def acceptance(stats: Mapping[str, Any], settings: Mapping[str, Any], good: np.ndarray) -> Check | None:
+def acceptance(stats: Named, settings: Named, good: np.ndarray) -> Check | None:
     """The share of trajectories that the Metropolis test accepts; None where there is no such test."""
     accepted = stats.get("accepted")
     if accepted is None or np.shape(accepted)[1:2] == (0,):
         return None
     rates = np.asarray(accepted, float)[good].mean(axis=1)
-    has_test = "leapfrog" in str(settings.get("integrator", "")).lower()
-    if not has_test and not np.any(rates < 1):
+    if not is_integrator(settings, "leapfrog") and not np.any(rates < 1):
         return None
-    lowest = float(rates.min())
-    chain = int(np.flatnonzero(good)[np.argmin(rates)])
-    if lowest >= ACCEPTANCE:
-        lazy = " Nearly all are: a larger step would move further at the same cost." if lowest > 0.98 else ""
-        words = f"The Metropolis test accepts {lowest:.0%} or more in every chain; {ACCEPTANCE:.0%} is wanted.{lazy}"
-        return Check("acceptance", True, lowest, ACCEPTANCE, words)
-    words = (
-        f"The Metropolis test accepts {lowest:.0%} of the trajectories of chain {chain}, below {ACCEPTANCE:.0%}: the "
-        "step is too large for the narrowest direction. Take a smaller step, or a mass matrix."
-    )
-    return Check("acceptance", False, lowest, ACCEPTANCE, words)
+    lowest, wanted = float(rates.min()), thresholds.LEAST_ACCEPTANCE
+    words = f"The Metropolis test accepts {lowest:.0%} or more in every chain; {wanted:.0%} is wanted."
+    if lowest > 0.98:
+        words += " Nearly all are: a larger step would move further at the same cost."
+    if lowest < wanted:
+        chain = int(np.flatnonzero(good)[np.argmin(rates)])
+        words = (
+            f"The Metropolis test accepts {lowest:.0%} of the trajectories of chain {chain}, below {wanted:.0%}: the "
+            "step is too large for the narrowest direction. Take a smaller step, or a mass matrix."
+        )
+    return Check("acceptance", lowest >= wanted, lowest, wanted, words)
 
 
 def extreme(figures: np.ndarray, names: list[str], pick: Any, is_bad: np.ndarray) -> tuple[str, float, int]:
@@ -200,3 +199,42 @@ def extreme(figures: np.ndarray, names: list[str], pick: Any, is_bad: np.ndarray
         return names[0], float("nan"), len(names)
     at = int(pick(figures))
     return names[at], float(figures[at]), int(np.count_nonzero(is_bad | np.isnan(figures)))
+
+
+def moment_checks(found: Effective, chains: int) -> list[Check]:
+    """Agreement and error, from the spread of the means of the chains."""
+    limit = thresholds.LARGEST_R_HAT
+    worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, ~(found.r_hat < limit))
+    words = f"The chains' means agree: their spread over that of the draws gives R-hat {figure:.4f} at most ({worst})."
+    if count:
+        words = (
+            f"The chains' means do not agree: R-hat is {figure:.3f} for {worst} and not below {limit} for {count} of "
+            f"{len(found.names):,} numbers. Run longer, drop more as warm-up, or look for several modes."
+        )
+    agreement = Check("R-hat of moments", not count, figure, limit, words, is_essential=True)
+    limit = thresholds.LARGEST_ERROR
+    worst, figure, count = extreme(found.error, found.names, np.nanargmax, ~(found.error <= limit))
+    words = f"The error of means and sds, by the spread of {chains} chains, is {figure:.3f} sd at most ({worst}); "
+    words += f"{limit} is allowed."
+    if count:
+        words += f" It is more for {count} of {len(found.names):,} numbers: {longer(figure, found, chains)}."
+    return [agreement, Check("Monte Carlo error", not count, figure, limit, words, is_essential=True)]
+
+
+def signs_of_large_steps(stats: Named, values: np.ndarray, good: np.ndarray) -> str | None:
+    """Signs that steep gradients throw chains far out, in words; None where there are none.
+
+    Only second halves are looked at: on the way from a far-off start gradients are large as well.
+    """
+    norms = stats.get("gradient_norm")
+    if norms is not None and np.ndim(norms) == 2 and np.shape(norms)[1] >= thresholds.FEWEST_DRAWS:
+        settled = second_half(np.asarray(norms, float)[good])
+        middle, largest = float(np.median(settled)), float(np.max(settled))
+        if middle > 0 and largest > thresholds.GRADIENT_SPIKE * middle:
+            return f"gradients reach {largest / middle:.2g} times their median, too steep for this step"
+    sds = second_half(values).std(axis=1)
+    narrow, wide = sds.min(axis=0), sds.max(axis=0)
+    with np.errstate(all="ignore"):
+        ratio = float(np.max(np.where(narrow > 0, wide / narrow, 0), initial=0))
+    is_wide = ratio > thresholds.UNEQUAL_WIDTHS
+    return f"one chain is {ratio:.2g} times as wide as another, if that is not another mode" if is_wide else None

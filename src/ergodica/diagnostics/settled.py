@@ -4,13 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.diagnostics.columns import Columns
-from ergodica.diagnostics.effective import NEAR, error_of_mean, size_of_mean, widening
-from ergodica.diagnostics.normal import threshold
+from ergodica.diagnostics.columns import Columns, second_half, size_of_mean, widening
+from ergodica.diagnostics.thresholds import FEWEST_EFFECTIVE, LARGEST_DRIFT, largest_z
 from ergodica.report import Check
 
-DRIFT = 0.1  # of the sd of the second halves, for means and for sds
-PARTS = {"half": 2, "tenth": 10, "hundredth": 100}
+EARLY_PARTS = {"half": 2, "tenth": 10, "hundredth": 100}
 
 
 class Drift(NamedTuple):
@@ -30,23 +28,13 @@ class Drift(NamedTuple):
 
     @property
     def limit(self) -> float:
-        return threshold(self.z.size)
+        return largest_z(self.z.size)
 
     @property
     def is_drifting(self) -> np.ndarray:
         """More than noise, and enough to matter."""
-        matters = (np.abs(self.mean_change) > DRIFT) | (np.abs(self.sd_excess) > DRIFT)
+        matters = (np.abs(self.mean_change) > LARGEST_DRIFT) | (np.abs(self.sd_excess) > LARGEST_DRIFT)
         return matters & (np.nanmax(self.z, axis=(0, 1)) > self.limit)
-
-
-def second_half(values: np.ndarray) -> np.ndarray:
-    """Of draws (chain, draw, ...)."""
-    return values[:, values.shape[1] - values.shape[1] // 2 :]
-
-
-def settled_error(values: np.ndarray) -> float:
-    """The error of the mean of (chain, draw), as the second halves have it: a transient would inflate its own error."""
-    return float(error_of_mean(second_half(values))) / np.sqrt(2)
 
 
 def drift(columns: Columns, correlation: float) -> Drift:
@@ -65,7 +53,7 @@ def drift(columns: Columns, correlation: float) -> Drift:
         within = np.sqrt(np.mean(last.var(axis=1), axis=0))
         sd = last.std(axis=(0, 1))
         away, z = [], []
-        for part in PARTS.values():
+        for part in EARLY_PARTS.values():
             length = max(1, draws // part)
             change = values[:, :length].mean(axis=1) - means
             error = within * np.sqrt(np.minimum(1, time / length) + np.minimum(1, time / last.shape[1]))
@@ -84,7 +72,7 @@ def _known(figures: Any) -> np.ndarray:
 
 
 def settled(columns: Columns, correlation: float) -> Check:
-    """Fails where an early part differs from the rest by more than noise, and mean or sd by more than DRIFT."""
+    """Fails where an early part differs from the rest by more than noise, and mean or sd by more than LARGEST_DRIFT."""
     found, chains = drift(columns, correlation), columns.values.shape[0]
     drifting = found.is_drifting
     sizes = np.where(drifting, np.maximum(np.abs(found.mean_change), np.abs(found.sd_excess)), 0)
@@ -93,29 +81,29 @@ def settled(columns: Columns, correlation: float) -> Check:
         words = (
             f"{found.names[at]} had not settled at first: {_where(found, at)}. So the mean of the first halves of the "
             f"chains is {abs(found.mean_change[at]):.2f} sd off that of the second, and the sd of all draws "
-            f"{abs(found.sd_excess[at]):.0%} {'above' if found.sd_excess[at] > 0 else 'below'} theirs ({DRIFT} sd and "
-            f"{DRIFT:.0%} are allowed; {np.count_nonzero(drifting)} of {len(found.names)} numbers). Drop the first "
-            "part as warm-up (warmup=), or start from the mode."
+            f"{abs(found.sd_excess[at]):.0%} {'above' if found.sd_excess[at] > 0 else 'below'} theirs ({LARGEST_DRIFT} "
+            f"sd and {LARGEST_DRIFT:.0%} are allowed; {np.count_nonzero(drifting)} of {len(found.names)} numbers). "
+            "Drop the first part as warm-up (warmup=), or start from the mode."
         )
-        return Check("settled", False, float(sizes[at]), DRIFT, words)
+        return Check("settled", False, float(sizes[at]), LARGEST_DRIFT, words)
     worth = float(np.nanmin(found.worth, initial=np.inf))
-    if worth < NEAR * chains:
+    if worth < FEWEST_EFFECTIVE * chains:
         slowest = found.names[int(np.nanargmin(found.worth))]
         words = (
             f"The second halves of the chains are worth {worth:.0f} independent draws of {slowest}: too few to tell a "
             "drift from slow mixing."
         )
-        return Check("settled", True, 0.0, DRIFT, words, is_undecided=True)
+        return Check("settled", True, 0.0, LARGEST_DRIFT, words, is_undecided=True)
     words = (
         "Settled: the first half, tenth and hundredth of every chain agree with its second half, within "
-        f"{found.limit:.1f} standard errors, or their differences change means and sds by less than {DRIFT} sd."
+        f"{found.limit:.1f} standard errors, or their differences change means and sds by less than {LARGEST_DRIFT} sd."
     )
-    return Check("settled", True, 0.0, DRIFT, words)
+    return Check("settled", True, 0.0, LARGEST_DRIFT, words)
 
 
 def _where(found: Drift, at: int) -> str:
     part, row = np.unravel_index(int(np.argmax(found.z[:, :, at])), found.z.shape[:2])
-    name, z = list(PARTS)[part], found.z[part, row, at]
+    name, z = list(EARLY_PARTS)[part], found.z[part, row, at]
     if row == found.away.shape[1]:
         far = np.abs(found.away[part, :, at].mean())
         return f"the first {name} of the chains lies {far:.2g} sd, {z:.1f} standard errors, from their second halves"

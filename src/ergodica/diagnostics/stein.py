@@ -2,24 +2,139 @@
 
 For the Langevin Stein operator and a kernel k, every h(x, .) below has mean zero under the law with score s:
 
-    h(x, y) = s(x).s(y) k + s(x).grad_y k + s(y).grad_x k + sum_i d^2 k / dx_i dy_i        (Gorham and Mackey 2017)
+    h(x, y) = s(x).s(y) k + s(x).grad_y k + s(y).grad_x k + sum_i d^2 k / dx_i dy_i
 
-and KSD^2 is the mean of h over all pairs. k(x, y) = (1 + |x - y|^2 / d)^(-1/2), the inverse multiquadric, of whitened
-positions. What it would be for right draws comes from a wild bootstrap (Chwialkowski et al. 2016): each draw gets a
-random sign, and signs stay the same along a chain for as long as its draws depend on each other.
+(Gorham and Mackey 2017, https://arxiv.org/abs/1703.01717), and KSD^2 is the mean of h over all pairs. k(x, y) =
+(1 + |x - y|^2 / d)^(-1/2), the inverse multiquadric, of whitened positions. What it would be for right draws comes from
+a wild bootstrap (Chwialkowski et al. 2016, https://arxiv.org/abs/1602.02964): each draw gets a random sign, and signs
+stay the same along a chain for as long as its draws depend on each other.
 """
 
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from ergodica.diagnostics.effective import size_of_mean, widening
+from ergodica.compiling import sound_filter_jit
+from ergodica.data import Batches
+from ergodica.diagnostics import temperatures
+from ergodica.diagnostics.columns import Named, size_of_mean, widening
+from ergodica.diagnostics.thresholds import FEWEST_DRAWS, FEWEST_INDEPENDENT, LEAST_STEIN_P
 from ergodica.errors import InputError
+from ergodica.output.labelled import named, unnamed
+from ergodica.report import Check
+from ergodica.targets import Target
 
-MOST = 2000  # draws
-BLOCK = 256  # rows of h at a time
-BOOTSTRAPS = 1999
-DENSE = 200  # numbers; larger positions are whitened by their sds alone
+MOST_STEIN_DRAWS = 2000
+FEWEST_GRADIENTS = 100  # draws at which the gradient is computed, however much data there is
+GRADIENT_WORK = 4_000_000_000  # rows times numbers of the position times draws: about ten seconds
+BLOCK_ROWS = 256  # of h at a time
+BOOTSTRAP_COUNT = 1999
+LARGEST_DENSE = 200  # numbers; larger positions are whitened by their sds alone
+LEFT_OUT = "Stein discrepancy and configurational temperature were left out: "
+
+
+def check_target(target: Any) -> None:
+    if target is not None and not isinstance(target, Target):
+        raise InputError(
+            f"target is {str(target)[:60]!r} ({type(target).__name__}): expected the target that was sampled, such as "
+            "eg.Posterior(...) or eg.Density(...)"
+        )
+
+
+def target_checks(
+    variables: Named, target: Target, settings: Named, good: np.ndarray, correlation: float = 0.0, seed: int = 0
+) -> tuple[list[Check], tuple[str, ...]]:
+    """What the target's gradients on all data say of the draws, or a note on why that is left out."""
+    reason = _why_left_out(variables, target, settings)
+    if reason is not None:
+        return [], (LEFT_OUT + reason + ".",)
+    positions, gradients = gradients_at_draws(variables, target, good)
+    if not np.isfinite(gradients).all():
+        return [], (LEFT_OUT + "the target's gradient is not finite at some of the draws.",)
+    stein = kernel_stein_discrepancy(
+        positions, gradients, float(settings.get("temperature", 1.0)), seed, correlation=correlation
+    )
+    count = positions.shape[0] * positions.shape[1]
+    thermometer = temperatures.configurational(positions, gradients, settings, correlation)
+    return [_stein_check(stein, count), thermometer], ()
+
+
+def _why_left_out(variables: Named, target: Target, settings: Named) -> str | None:
+    if settings.get("keep", "draws") != "draws":
+        return "a function of the position was kept (keep=), not the position that the target's gradient needs"
+    if not target.has_potential:
+        return "this target gives gradients of batches only, and they need all data"
+    if target.domain is not None:
+        return "the target has a domain, and they hold for densities that vanish at the border"
+    if isinstance(target.source, Batches):
+        return "the data are an iterator of batches, and they need all data"
+    if next(iter(variables.values())).shape[1] < FEWEST_DRAWS:
+        return f"chains have fewer than {FEWEST_DRAWS} draws"
+    return None
+
+
+def _stein_check(stein: "Stein", count: int) -> Check:
+    words = (
+        f"From the target's gradients at {count:,} draws the kernel Stein discrepancy is {stein.discrepancy:.3g}; "
+        f"right draws stay below {stein.usual:.3g} 19 times of 20 and exceed this with chance {stein.p_value:.2g} "
+        f"({LEAST_STEIN_P} is allowed)."
+    )
+    passed = stein.p_value >= LEAST_STEIN_P
+    if not passed:
+        words += " The draws do not have the target's law: look for a bias (halve the step), or for chains not settled."
+    is_blunt = passed and stein.worth < FEWEST_INDEPENDENT
+    if is_blunt:
+        words += f" But the draws are worth {stein.worth:.0f} independent ones: too few to tell."
+    return Check("Stein discrepancy", passed, stein.discrepancy, stein.usual, words, stein.p_value, is_blunt)
+
+
+def gradients_at_draws(posterior: Named, target: Target, good: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and gradients, (chain, draw, d), at draws spread evenly over the `good` chains."""
+    example = _example(posterior, target)
+    chains, draws = int(good.sum()), next(iter(posterior.values())).shape[1]
+    size = sum(leaf.size for leaf in jax.tree.leaves(example))
+    most = int(np.clip(GRADIENT_WORK // max(1, size * (target.size or 1)), FEWEST_GRADIENTS, MOST_STEIN_DRAWS))
+    at = np.unique(np.linspace(0, draws - 1, min(draws, max(1, most // chains))).astype(int))
+    leaves = [
+        np.asarray(np.asarray(posterior[name])[good][:, at]).reshape(chains * at.size, *leaf.shape)
+        for name, leaf in named(example).items()
+    ]
+    positions = jax.tree.unflatten(jax.tree.structure(example), leaves)
+    if target.source is not None:  # streams its rows, which cannot be traced
+        each = [
+            target.evaluate(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), positions))[1]
+            for i in range(len(leaves[0]))
+        ]
+        gradients = jax.tree.map(lambda *parts: np.stack(parts), *each)
+    else:
+        gradients = _gradients(target, jax.tree.map(jnp.asarray, positions))
+    return _flat(positions, chains), _flat(gradients, chains)
+
+
+@sound_filter_jit
+def _gradients(target: Target, positions: PyTree) -> PyTree:
+    return jax.lax.map(lambda position: target.evaluate(position)[1], positions)
+
+
+def _flat(tree: PyTree, chains: int) -> np.ndarray:
+    leaves = [np.asarray(leaf, np.float64).reshape(len(leaf), -1) for leaf in jax.tree.leaves(tree)]
+    return np.concatenate(leaves, axis=1).reshape(chains, len(leaves[0]) // chains, -1)
+
+
+def _example(posterior: Named, target: Target) -> PyTree:
+    """One position as the target wants it, after a look at whether the draws are such positions."""
+    got = {name: tuple(x.shape[2:]) for name, x in posterior.items()}
+    if target.init is None:
+        return unnamed({name: np.empty(shape) for name, shape in got.items()})
+    expected = {name: tuple(np.shape(leaf)) for name, leaf in named(target.init).items()}
+    if got != expected:
+        raise InputError(
+            f"the draws are {got}, but positions of this target are {expected}: give the target of this run"
+        )
+    return target.init
 
 
 class Stein(NamedTuple):
@@ -35,7 +150,7 @@ class Stein(NamedTuple):
 def kernel_stein_discrepancy(
     draws: np.ndarray, gradients: np.ndarray, temperature: float = 1.0, seed: int = 0, correlation: float = 0.0
 ) -> Stein:
-    """Of draws (chain, draw, d), or (draw, d), with the gradients of U there; at most MOST draws.
+    """Of draws (chain, draw, d), or (draw, d), with the gradients of U there; at most MOST_STEIN_DRAWS draws.
 
     `correlation` is that between chains which share batches.
 
@@ -49,17 +164,19 @@ def kernel_stein_discrepancy(
     if draws.ndim != 3 or draws.shape != gradients.shape:
         raise InputError(f"draws are {draws.shape} and gradients {gradients.shape}: expected (chain, draw, d) for both")
     chains, length, size = draws.shape
-    if chains * length > MOST:
-        raise InputError(f"got {chains * length} draws, expected at most {MOST}: thin them first, as draws[:, ::10]")
+    if chains * length > MOST_STEIN_DRAWS:
+        raise InputError(
+            f"got {chains * length} draws, expected at most {MOST_STEIN_DRAWS}: thin them first, as draws[:, ::10]"
+        )
     x, s = whitened(draws.reshape(-1, size), -gradients.reshape(-1, size) / temperature)
     worth = _worth(draws, rng := np.random.default_rng(seed))
     weights = _weights(chains, length, chains * length / worth, correlation, rng)
     products = np.zeros((len(weights), len(x)))
     total = 0.0
-    for start in range(0, len(x), BLOCK):
-        rows = stein_kernel(x[start : start + BLOCK], s[start : start + BLOCK], x, s)
+    for start in range(0, len(x), BLOCK_ROWS):
+        rows = stein_kernel(x[start : start + BLOCK_ROWS], s[start : start + BLOCK_ROWS], x, s)
         total += float(rows.sum())
-        products += weights[:, start : start + BLOCK] @ rows
+        products += weights[:, start : start + BLOCK_ROWS] @ rows
     null = np.maximum(np.sum(products * weights, axis=1), 0)
     p_value = (1 + int(np.count_nonzero(null >= total))) / (1 + len(null))
     usual = float(np.sqrt(np.quantile(null, 0.95))) / len(x)
@@ -69,7 +186,7 @@ def kernel_stein_discrepancy(
 def whitened(x: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions L^-1 x with unit covariance, and scores L^T s in their coordinates; only by sds where d is large."""
     size = x.shape[1]
-    if size > DENSE or len(x) < 5 * size:
+    if size > LARGEST_DENSE or len(x) < 5 * size:
         sd = x.std(axis=0)
         sd = np.where(sd > 0, sd, 1)
         return (x - x.mean(axis=0)) / sd, s * sd
@@ -102,7 +219,7 @@ def _worth(draws: np.ndarray, rng: Any) -> float:
 
 
 def _weights(chains: int, length: int, time: float, correlation: float, rng: Any) -> np.ndarray:
-    """(BOOTSTRAPS, chain * draw) random signs, which flip along a chain about once in four correlation times.
+    """(BOOTSTRAP_COUNT, chain * draw) random signs, which flip along a chain about once in four correlation times.
 
     Signs that flip more often lose the correlation of slow functions of the draws, and right draws look wrong; signs
     that flip less often are so few that wrong draws look right. Chains that correlate by c get sqrt(c) times common
@@ -113,11 +230,11 @@ def _weights(chains: int, length: int, time: float, correlation: float, rng: Any
     signs = np.sqrt(1 - shared) * _signs(chains, length, chance, rng)
     if shared > 0:
         signs = signs + np.sqrt(shared) * _signs(1, length, chance, rng)
-    return signs.reshape(BOOTSTRAPS, -1)
+    return signs.reshape(BOOTSTRAP_COUNT, -1)
 
 
 def _signs(chains: int, length: int, chance: float, rng: Any) -> np.ndarray:
-    """(BOOTSTRAPS, chain, draw) signs that flip along a chain with this chance."""
-    flips = np.where(rng.random((BOOTSTRAPS, chains, length)) < chance, -1, 1).astype(np.int8)
-    flips[:, :, 0] = rng.choice(np.array([-1, 1], np.int8), (BOOTSTRAPS, chains))
+    """(BOOTSTRAP_COUNT, chain, draw) signs that flip along a chain with this chance."""
+    flips = np.where(rng.random((BOOTSTRAP_COUNT, chains, length)) < chance, -1, 1).astype(np.int8)
+    flips[:, :, 0] = rng.choice(np.array([-1, 1], np.int8), (BOOTSTRAP_COUNT, chains))
     return np.cumprod(flips, axis=2, dtype=np.int8).astype(np.float64)

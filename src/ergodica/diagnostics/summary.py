@@ -1,16 +1,14 @@
 """The table of a run: one line for each number of the position."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.diagnostics.columns import columns
-from ergodica.diagnostics.effective import effective
+from ergodica.diagnostics.columns import Named, columns, correlation_of, effective
 from ergodica.errors import InputError
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,8 +50,8 @@ class Summary:
 
 def summary(
     posterior: PyTree,
-    stats: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    stats: Named | None = None,
+    settings: Named | None = None,
     moments: Any = None,
     halved: Any = None,
     seed: int = 0,
@@ -66,7 +64,7 @@ def summary(
     if posterior is None:
         raise InputError("this run kept no draws, only moments: they are in run.moments")
     chosen = columns(named(posterior), seed)
-    found = effective(chosen, float((settings or {}).get("chain_correlation") or 0.0))
+    found = effective(chosen, correlation_of(settings or {}))
     figures = {
         "mean": found.mean, "sd": found.sd, "5%": found.low, "95%": found.high, "mean error": found.mean_error,
         "sd error": found.sd_error, "bulk ESS": found.bulk, "tail ESS": found.tail, "R-hat": found.r_hat,

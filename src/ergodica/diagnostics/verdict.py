@@ -1,26 +1,49 @@
-"""The verdict on a run, in words: what was looked at, what is wrong, and what to change."""
+"""The verdict on a run, in words: what was looked at, what is wrong, and what to change. Limits: thresholds.py.
 
-from collections.abc import Mapping
+Some questions are essential: what was not looked at is unsure, never ok. R-hat and effective sizes compare chains with
+each other. That says nothing where all of them began at one place, nor of a law that is too wide in every chain: which
+is what gradient noise does. So a run passes only where its starts and the width of its law were looked at.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.diagnostics import advice, mixing, temperatures
-from ergodica.diagnostics.bias import NOT_LOOKED_AT, Bias, bias, bias_checks, known_order, order_of
-from ergodica.diagnostics.chain_moments import from_moments, moment_checks
-from ergodica.diagnostics.columns import Columns, at, columns
-from ergodica.diagnostics.effective import Effective, effective
-from ergodica.diagnostics.essential import essential_checks
+from ergodica.diagnostics import mixing, temperatures
+from ergodica.diagnostics.bias import NOT_LOOKED_AT, bias_checks, compare
+from ergodica.diagnostics.columns import (
+    Columns,
+    Effective,
+    Named,
+    check_draws,
+    columns,
+    correlation_of,
+    effective,
+    effective_from_moments,
+)
 from ergodica.diagnostics.settled import settled
-from ergodica.diagnostics.witness import check_target, witness_checks
+from ergodica.diagnostics.stein import check_target, target_checks
+from ergodica.diagnostics.thresholds import LARGEST_BIAS, LARGEST_WIDENING, NARROWEST_STARTS
 from ergodica.errors import InputError
-from ergodica.output.names import named
+from ergodica.output.labelled import Moments, named
 from ergodica.report import Check, Report, paragraph
+from ergodica.targets import Target
+
+STARTS_CHECK, WIDTH_CHECK = "dispersed starts", "width of the law"
+ONE_CHAIN = "Only moments of a single chain were kept: nothing can be said of its mixing. Run several chains."
+ONLY_MOMENTS = "Only moments were kept: rank-normalised R-hat, effective sizes, tails and drift were not looked at."
+OWN_STARTS = "Give init= a function of the key, so that every chain has a start of its own."
+DECIDED_BY = (
+    "run.halve() (`ergodica sample --halve`) compares with half the step, diagnose(target=...) (`ergodica diagnose "
+    "run.nc --target module:target`) looks at the law itself."
+)
 
 
 class Diagnosis(Report):
-    """The checks of a run; `str()` is the verdict."""
+    """The checks of a run; `str()` is the verdict in words, `passed` and `undecided` sum it up."""
 
     def __str__(self) -> str:
         names = max(len(check.name) for check in self.checks)
@@ -46,11 +69,11 @@ class Diagnosis(Report):
 
 def diagnose(
     posterior: PyTree,
-    stats: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    moments: Any = None,
+    stats: Named,
+    settings: Named,
+    moments: Moments | None = None,
     halved: Any = None,
-    target: Any = None,
+    target: Target | None = None,
     seed: int = 0,
 ) -> Diagnosis:
     """Look at a run: draws with leaves (chain, draw, ...), or None and the `moments` of the chains.
@@ -60,67 +83,58 @@ def diagnose(
     """
     check_target(target)
     variables = named(posterior) if posterior is not None else {}
+    looked_at: Columns | None = None
     if variables:
         check_draws(variables, settings)
-    elif moments is None:
+        looked_at = columns(variables, seed)
+        by_chain = looked_at.values
+    elif moments is not None:
+        by_chain = mixing.chain_sums(moments)
+    else:
         later = ": an unfinished run shows its moments at its end" if settings.get("is_finished") is False else ""
         raise InputError(f"there are neither draws nor moments to look at{later}")
-    correlation = _correlation(settings)
-    looked_at = columns(variables, seed) if variables else None
-    good, is_finite = mixing.finite_chains(stats, settings, _by_chain(looked_at, moments))
+    correlation = correlation_of(settings)
+    good, is_finite = mixing.finite_chains(stats, settings, by_chain)
+    title = _title(settings, looked_at, len(good))
+    if not good.any():
+        return Diagnosis(title, (is_finite,))
     checks: list[Check] = [is_finite]
     notes: tuple[str, ...] = ()
     found: Effective | None = None
-    if good.any():
-        found, parts, notes = _chain_part(looked_at, moments, good, variables, stats, correlation)
+    if looked_at is not None:
+        kept = looked_at.only(good)
+        found, parts = _draw_checks(kept, good, variables, stats, correlation)
         checks += parts
-        steps = (mixing.acceptance(stats, settings, good), temperatures.kinetic(stats, settings, good, correlation))
-        checks += [check for check in steps if check is not None]
-    if found is not None:
-        parts, more = _bias_part(found, stats, settings, halved, looked_at)
+        notes = (f"Looked at {kept.words}.",) if len(kept.names) < kept.total else ()
+    elif moments is not None and good.sum() > 1:
+        found, notes = effective_from_moments(moments, good), (ONLY_MOMENTS,)
+        checks += mixing.moment_checks(found, int(good.sum()))
+    else:
+        notes = (ONE_CHAIN,)
+    steps = (mixing.acceptance(stats, settings, good), temperatures.kinetic(stats, settings, good, correlation))
+    checks += [check for check in steps if check is not None]
+    if found is not None and halved is not None:
+        checks += bias_checks(compare(found, stats, settings, halved, looked_at))
+    elif found is not None and not mixing.is_integrator(settings, "leapfrog"):
+        notes += (NOT_LOOKED_AT,)
+    if target is not None and variables:
+        parts, more = target_checks(variables, target, settings, good, correlation, seed)
         checks, notes = checks + parts, notes + more
-    if target is not None and variables and good.any():
-        parts, more = witness_checks(variables, target, settings, good, correlation, seed)
-        checks, notes = checks + parts, notes + more
-    if good.any():
-        checks += essential_checks(checks, found, stats, settings, len(good))
-    return Diagnosis(_title(settings, looked_at, moments), tuple(checks), notes, _figures(found))
-
-
-def check_draws(variables: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise InputError where there is not a single draw."""
-    if min(np.shape(x)[1] for x in variables.values()) > 0:
-        return
-    if settings.get("is_finished") is False:
-        raise InputError("the run has no draws yet: it has just begun, or is in warm-up")
-    raise InputError("this run kept no draws: there is nothing to look at; run for more steps, or thin less")
-
-
-def _chain_part(
-    looked_at: Columns | None,
-    moments: Any,
-    good: np.ndarray,
-    variables: Mapping[str, Any],
-    stats: Mapping[str, Any],
-    correlation: float,
-) -> tuple[Effective | None, list[Check], tuple[str, ...]]:
-    if looked_at is None:
-        checks, notes = moment_checks(moments, good)
-        return from_moments(moments, good) if good.sum() > 1 else None, checks, notes
-    kept = looked_at.only(good)
-    found, checks = _draw_checks(kept, good, variables, stats, correlation)
-    return found, checks, (f"Looked at {kept.words}.",) if len(kept.names) < kept.total else ()
+    checks += essential_checks(checks, found, stats, settings, len(good))
+    figures = {} if found is None else found._asdict()
+    figures = {name: value for name, value in figures.items() if name not in ("low", "high")}
+    return Diagnosis(title, tuple(checks), notes, figures)
 
 
 def _draw_checks(
-    kept: Columns, good: np.ndarray, variables: Mapping[str, Any], stats: Mapping[str, Any], correlation: float
+    kept: Columns, good: np.ndarray, variables: Named, stats: Named, correlation: float
 ) -> tuple[Effective | None, list[Check]]:
     chains, draws = kept.values.shape[:2]
     short = mixing.too_short(kept)
     if short is not None:
         return None, [short]
     found = effective(kept, correlation)
-    thrown = advice.thrown(stats, kept.values, good)
+    thrown = mixing.signs_of_large_steps(stats, kept.values, good)
     checks = []
     if all(np.issubdtype(np.asarray(x).dtype, np.floating) for x in variables.values()):  # not for counts and flags
         checks.append(mixing.moving(kept, np.flatnonzero(good)))
@@ -129,80 +143,136 @@ def _draw_checks(
     return found, checks
 
 
-def _bias_part(
-    found: Effective, stats: Mapping[str, Any], settings: Mapping[str, Any], halved: Any, looked_at: Columns | None
-) -> tuple[list[Check], tuple[str, ...]]:
-    if halved is None:
-        has_test = "leapfrog" in str(settings.get("integrator", "")).lower()
-        return [], () if has_test else (NOT_LOOKED_AT,)
-    compared = compare(found, stats, settings, halved, looked_at)
-    return bias_checks(compared), ()
-
-
-def compare(
-    found: Effective, stats: Mapping[str, Any], settings: Mapping[str, Any], halved: Any, looked_at: Columns | None
-) -> Bias:
-    """The run against the one with half the step, in the same numbers."""
-    if halved.posterior is not None and looked_at is not None:
-        other = at(named(halved.posterior), looked_at.places)
-        _check_same(looked_at.total, other.total)
-        good, _ = mixing.finite_chains(halved.stats, halved.settings, other.values)
-        other = other.only(good)
-        if not good.any() or mixing.too_short(other) is not None:
-            raise InputError("the run with half the step has no draws to compare with: run it longer")
-        second = effective(other, _correlation(halved.settings))
-    elif halved.moments is not None and looked_at is None:
-        good, _ = mixing.finite_chains(halved.stats, halved.settings, _by_chain(None, halved.moments))
-        if good.sum() < 2:
-            raise InputError("the run with half the step kept moments of a single chain: several are needed to compare")
-        second = from_moments(halved.moments, good)
-        _check_same(len(found.names), len(second.names))
-    else:
-        raise InputError("one run kept draws and the other, with half the step, moments: keep the same in both")
-    steps = _check_half(stats, halved.stats)
-    known = None if steps is None else known_order(found, second, (settings, halved.settings), steps)
-    return bias(found, second, *(known or (order_of(settings), None)))
-
-
-def _check_same(size: int, other: int) -> None:
-    if size != other:
-        raise InputError(f"the two runs are of different positions: {size} numbers, and {other} with half the step")
-
-
-def _check_half(stats: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The mean step sizes of the two runs, where they are known."""
-    if "step_size" not in stats or "step_size" not in other:
-        return None
-    step, half = (float(np.mean(x["step_size"])) for x in (stats, other))
-    if not 1.8 < step / half < 2.2:
-        raise InputError(f"the steps of the two runs are {step:.3g} and {half:.3g} on average: expected h and h/2")
-    return step, half
-
-
-def _by_chain(looked_at: Columns | None, moments: Any) -> np.ndarray:
-    """Numbers by chain that are finite unless the chain is not."""
+def _title(settings: Named, looked_at: Columns | None, chains: int) -> str:
+    size = f"{chains} chains of which the moments were kept"
     if looked_at is not None:
-        return looked_at.values
-    means = named(moments.mean).values()
-    return np.stack([np.asarray(leaf, np.float64).reshape(len(leaf), -1).sum(axis=1) for leaf in means], axis=1)
-
-
-def _correlation(settings: Mapping[str, Any]) -> float:
-    return float(settings.get("chain_correlation") or 0.0)
-
-
-def _title(settings: Mapping[str, Any], looked_at: Columns | None, moments: Any) -> str:
-    if looked_at is not None:
-        chains, draws = looked_at.values.shape[:2]
-        size = f"{chains} chains of {draws:,} draws, {looked_at.total:,} numbers"
-    else:
-        size = f"{len(moments.count)} chains of which the moments were kept"
+        size = f"{chains} chains of {looked_at.values.shape[1]:,} draws, {looked_at.total:,} numbers"
     recipe = settings.get("recipe")
     return f"Diagnosis of {size}" + (f" ({recipe})" if isinstance(recipe, str) and len(recipe) < 60 else "")
 
 
-def _figures(found: Effective | None) -> dict[str, Any]:
-    if found is None:
-        return {}
-    names = ("mean", "sd", "mean_error", "sd_error", "bulk", "tail", "r_hat")
-    return {"names": found.names, **{name: getattr(found, name) for name in names}}
+def essential_checks(
+    checks: Sequence[Check], found: Effective | None, stats: Named, settings: Named, chains: int
+) -> list[Check]:
+    """The essential questions that `checks` leave open, as unsure, and where the chains began."""
+    by_name = {check.name: check for check in checks}
+    words = "There is nothing to compare: neither draws nor several chains were kept. Keep either."
+    added = [] if {"R-hat", "R-hat of moments", "length"} & set(by_name) else [_unsure("R-hat", words)]
+    return [*added, starts_check(found, settings, chains), *width_check(by_name, stats, settings)]
+
+
+def starts_check(found: Effective | None, settings: Named, chains: int) -> Check:
+    """Whether chains began apart: by a function of the key, or by at least half the width of what they drew."""
+    starts = settings.get("starts")
+    if chains < 2:
+        return _unsure(STARTS_CHECK, "There is one chain, and nothing to compare it with: run several.")
+    if starts is None:
+        return _unsure(STARTS_CHECK, f"The settings of this run do not say where its chains began. {OWN_STARTS}")
+    if starts == "one":
+        words = (
+            "All chains began at one position: R-hat cannot see modes that none of them visited. Give init= a position "
+            "without eg.same, or a function of the key."
+        )
+        return _unsure(STARTS_CHECK, words)
+    ratios = _start_ratios(found, settings)
+    if ratios is None:
+        if settings.get("start_widths") is None:
+            return _ok(STARTS_CHECK, f"Every chain had a start of its own ({starts}).")
+        words = f"Chains began apart ({starts}), but how far in terms of what was kept is not known. {OWN_STARTS}"
+        return _unsure(STARTS_CHECK, words)
+    middle, least = float(np.median(ratios)), int(np.argmin(ratios))
+    assert found is not None
+    seen = f"{starts}: {middle:.2g} sd of the draws for the median number, {ratios[least]:.2g} for {found.names[least]}"
+    if middle < NARROWEST_STARTS:
+        seen += f"; {NARROWEST_STARTS} is wanted"
+        words = f"The chains began close together ({seen}), so R-hat sees little. {OWN_STARTS}"
+        return _unsure(STARTS_CHECK, words, middle, NARROWEST_STARTS)
+    words = f"Every chain had a start of its own ({seen}). Modes further off are not seen."
+    return _ok(STARTS_CHECK, words, middle, NARROWEST_STARTS)
+
+
+def _start_ratios(found: Effective | None, settings: Named) -> np.ndarray | None:
+    """The sd of the starts over that of the draws, for each number; None where either is unknown."""
+    widths = settings.get("start_widths")
+    if found is None or not isinstance(widths, Mapping) or settings.get("keep", "draws") not in ("draws", "moments"):
+        return None
+    of_number = [_of_leaf(name, widths) for name in found.names]
+    if any(width is None for width in of_number):
+        return None
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.asarray(of_number, float) / found.sd, nan=np.inf)
+
+
+def _of_leaf(name: str, widths: Mapping[str, float]) -> float | None:
+    return next((width for leaf, width in widths.items() if name == leaf or name.startswith(f"{leaf}[")), None)
+
+
+def width_check(checks: Mapping[str, Check], stats: Named, settings: Named) -> tuple[Check, ...]:
+    """By what the width was looked at; nothing where a check of it has failed, which says more."""
+    looking = ("bias of sds", "configurational temperature", "Stein discrepancy", "kinetic temperature")
+    found = [checks[name] for name in looking if name in checks]
+    if any(not check.passed for check in found):
+        return ()
+    decided = [check.name for check in found if not check.is_undecided]
+    others = [name for name in decided if name != "kinetic temperature"]
+    if others:
+        return (_ok(WIDTH_CHECK, f"Looked at by {' and '.join(others)}."),)
+    if mixing.is_integrator(settings, "leapfrog"):
+        return (_ok(WIDTH_CHECK, "A Metropolis test leaves it as it should be, once the chains have met."),)
+    if "kinetic temperature" not in decided:
+        return (_unsure(WIDTH_CHECK, f"{_why_unseen(settings, 'kinetic temperature' in checks)} {DECIDED_BY}"),)
+    return (_by_thermometer(checks["kinetic temperature"], stats, settings),)
+
+
+def _why_unseen(settings: Named, is_short: bool) -> str:
+    if is_short:
+        return "Not looked at: the momenta's temperature is known too poorly. Run longer, or decide otherwise:"
+    noise = "gradient noise widens it" if settings.get("batch_size") is not None else "steps widen it"
+    return f"Not looked at: {noise}, without momentum there is no thermometer, and R-hat sees none of it."
+
+
+def _by_thermometer(check: Check, stats: Named, settings: Named) -> Check:
+    sensitivity = thermometer_sensitivity(stats, settings)
+    if sensitivity is None:
+        words = (
+            "Not looked at: with a thermostat, or with friction that is not known, the momenta's temperature does not "
+            f"tell it. {DECIDED_BY}"
+        )
+        return _unsure(WIDTH_CHECK, words)
+    unseen = check.tolerance / sensitivity
+    figure = math.sqrt(1 + unseen) - 1
+    if unseen > LARGEST_WIDENING:
+        words = (
+            "Not looked at: friction takes the heat of gradient noise away before the thermometer sees it: of an excess"
+            f" of variances it shows {sensitivity:.1g}. {DECIDED_BY}"
+        )
+        return _unsure(WIDTH_CHECK, words, figure, LARGEST_BIAS)
+    words = (
+        f"By the momenta's temperature gradient noise widens sds by {figure:.1%} at most, on average over numbers "
+        f"({LARGEST_BIAS:.0%} is allowed). run.halve() also sees a bias of the step, or of one number among many."
+    )
+    return _ok(WIDTH_CHECK, words, figure, LARGEST_BIAS)
+
+
+def thermometer_sensitivity(stats: Named, settings: Named) -> float | None:
+    """The excess of the kinetic temperature over that of variances, where gradient noise makes both; None: unknown.
+
+    For the splitting on a Gaussian 2 a^2 / (1 + a), a = exp(-friction step), whatever the curvature: friction takes the
+    heat away just before the momenta are looked at. Euler's steps look after the kick, and see all of it.
+    """
+    friction, steps = settings.get("friction"), stats.get("step_size")
+    if friction is None or steps is None:
+        return None
+    if not mixing.is_integrator(settings, "splitting"):
+        return 1.0
+    refreshed = 2 / settings["resample_every"] if settings.get("resample_every") else 0.0
+    a = math.exp(-float(friction) * float(np.mean(steps)) - refreshed)
+    return 2 * a**2 / (1 + a)
+
+
+def _ok(name: str, words: str, figure: float = 0.0, tolerance: float = 0.0) -> Check:
+    return Check(name, True, figure, tolerance, words, is_essential=True)
+
+
+def _unsure(name: str, words: str, figure: float = math.nan, tolerance: float = math.nan) -> Check:
+    return Check(name, True, figure, tolerance, words, is_undecided=True, is_essential=True)

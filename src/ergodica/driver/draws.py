@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 
 MEMORY_SHARE = 0.6  # of the memory available that draws may take
 STATISTICS = {  # by name, with its dtype; None: that of the position
@@ -232,7 +232,7 @@ def no_moments_yet(position: PyTree) -> RunningMoments:
 
 def moments_of_chains(chains: list[RunningMoments]) -> Any:
     """Count, mean and variance of each chain, leaves (chain, ...)."""
-    from ergodica.output.tree import Moments
+    from ergodica.output.labelled import Moments
 
     def variance(part: RunningMoments) -> PyTree:
         n = int(part.number)

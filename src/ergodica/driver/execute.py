@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.diagnostics.columns import chain_correlation
 from ergodica.driver.build import Plan, plan_of
 from ergodica.driver.checkpoint import (
     FINISHED_BY_0_1_0,
@@ -20,7 +21,6 @@ from ergodica.driver.checkpoint import (
     read_checkpoint,
     starting_over,
 )
-from ergodica.driver.correlation import chain_correlation
 from ergodica.driver.draws import MEMORY_SHARE, Store, in_memory, on_disk
 from ergodica.driver.frozen import NothingSampled
 from ergodica.driver.loop import run_loop
@@ -194,7 +194,7 @@ def _written(
 ) -> tuple[PyTree, dict[str, np.ndarray]]:
     """The file, from the draws on disk; and these, in memory where they fit, else mapped."""
     from ergodica.output.files import save_blocks
-    from ergodica.output.names import named
+    from ergodica.output.labelled import named
 
     out = plan.request.out_path
     assert out is not None

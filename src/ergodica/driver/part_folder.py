@@ -17,8 +17,7 @@ from ergodica.driver.draws import RunningMoments, merged_moments, moments_of_cha
 from ergodica.errors import InputError
 from ergodica.host.lock import LOCK_FILE
 from ergodica.output.blocks import BlockFile
-from ergodica.output.names import named, unnamed
-from ergodica.output.tree import Moments
+from ergodica.output.labelled import Moments, named, unnamed
 
 
 def part_folder(out: Path | str) -> Path:

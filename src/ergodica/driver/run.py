@@ -41,7 +41,7 @@ class Run:
         return f"Run({chains} chains of {draws:,} draws: {kept}{beside})"
 
     def _shapes(self) -> list[str]:
-        from ergodica.output.names import named
+        from ergodica.output.labelled import named
 
         return [f"{name} {values.shape[2:] or ''}".strip() for name, values in named(self.posterior).items()]
 
@@ -52,7 +52,7 @@ class Run:
 
     def to_datatree(self) -> Any:
         """An xarray.DataTree, which ArviZ 1.x takes; ArviZ 0.23 reads the file that `save` writes."""
-        from ergodica.output.tree import datatree
+        from ergodica.output.labelled import datatree
 
         return datatree(self.posterior, self.stats, self.settings, self.moments, self.halved)
 

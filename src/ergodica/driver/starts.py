@@ -24,7 +24,7 @@ from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
 from ergodica.operators import DiagonalOperator, Operator, ScalarOperator
-from ergodica.output.names import named
+from ergodica.output.labelled import named
 from ergodica.phase import Point
 from ergodica.targets.domain import leaf_boxes
 from ergodica.tree import Layout

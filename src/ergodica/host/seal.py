@@ -2,7 +2,7 @@
 
 There is one mechanism. A *record* is a dictionary as JSON holds it, sealed by the SHA-256 of its own text; it holds the
 SHA-256 of all that belongs to it: of arrays in the same file, of other files. So `checkpoint.npz` answers for the draws
-beside it, and `run.json` for the folder it lies in. (`run.nc` has a checksum of its own: output/checked.py.)
+beside it, and `run.json` for the folder it lies in. (`run.nc` has a checksum of its own: output/checksums.py.)
 """
 
 import hashlib

@@ -9,6 +9,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,8 +20,8 @@ import numpy as np
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not
 
-PIECE = 2**22  # bytes looked at in one go
-LOST = "what was drawn is lost, unless there is a copy"
+PIECE_BYTES = 2**22  # looked at in one go
+LOST_WORDS = "what was drawn is lost, unless there is a copy"
 
 
 class BlockFile:
@@ -31,19 +32,25 @@ class BlockFile:
         self.dtype = dtype
         self.shape = shape
         self._stride = max(1, dtype.itemsize * math.prod(shape))  # an item without numbers is one byte, to be counted
-        self._hash, self._hashed = hashlib.sha256(), 0  # of the first so many bytes
+        self._hash, self._hashed = hashlib.sha256(), 0  # and of how many bytes
         self._before = self._hash.copy()  # as it was before the last item
 
     @classmethod
     def open(cls, folder: Path | str, name: str, dtype: Any, shape_of_one: tuple[int, ...]) -> "BlockFile":
         """Begin the file `name`, or continue it."""
         blocks = cls.described(folder, name, {"dtype": dtype, "shape": shape_of_one})
-        try:
+        with blocks._reported("write"):
             blocks.path.parent.mkdir(parents=True, exist_ok=True)
             blocks.path.touch()
-        except OSError as error:
-            raise could_not("write", blocks.path, error) from error
         return blocks
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """What the system refuses, in one line."""
+        try:
+            yield
+        except OSError as error:
+            raise could_not(what, self.path, error) from error
 
     @classmethod
     def described(cls, folder: Path | str, name: str, words: dict[str, Any]) -> "BlockFile":
@@ -73,7 +80,7 @@ class BlockFile:
             got, expected = f"{block.dtype} {block.shape}", f"{self.dtype} (n, {', '.join(map(str, self.shape))})"
             raise InputError(f"{self.path.name} was given a block of {got}, expected {expected}")
         content = np.ascontiguousarray(block).view(np.uint8).reshape(-1).data if block.size else bytes(len(block))
-        try:
+        with self._reported("write"):
             end = self.count * self._stride
             self._hash_up_to(end)
             with open(self.path, "r+b", buffering=0) as file:
@@ -83,8 +90,6 @@ class BlockFile:
                 except OSError:
                     file.truncate(end)
                     raise
-        except OSError as error:
-            raise could_not("write", self.path, error) from error
         self._note(content)
 
     def digest(self) -> str:
@@ -95,15 +100,13 @@ class BlockFile:
     def verify(self, count: int, sha256: str) -> None:
         """Raise InputError unless the first `count` items but the last are those of this SHA-256."""
         before = max(0, count - 1)
-        try:
+        with self._reported("read"):
             there = self.count
             if there >= before:
                 self._hash, self._hashed = hashlib.sha256(), 0
                 self._hash_up_to(before * self._stride)
-        except OSError as error:
-            raise could_not("read", self.path, error) from error
         if there < before:
-            raise InputError(f"{self.path} is cut off: it holds {there} draws, expected {count}; {LOST}")
+            raise InputError(f"{self.path} is cut off: it holds {there} draws, expected {count}; {LOST_WORDS}")
         if self._hash.hexdigest() != sha256:
             raise self._damaged(count)
 
@@ -128,20 +131,15 @@ class BlockFile:
         """Keep the first `count` items."""
         if not 0 <= count <= self.count:
             raise InputError(f"{self.path} holds {self.count} draws, expected at least {count}: it was changed since")
-        try:
+        with self._reported("write"):
             os.truncate(self.path, count * self._stride)
-        except OSError as error:
-            raise could_not("write", self.path, error) from error
         if self._hashed and self._hashed - self._stride == count * self._stride:
             self._hash, self._hashed = self._before.copy(), count * self._stride
 
     def sync(self) -> None:
         """Wait until it is on the disk, so that it outlives the machine's fall and not only the process's."""
-        try:
-            with open(self.path, "rb") as file:
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise could_not("write", self.path, error) from error
+        with self._reported("write"), open(self.path, "rb") as file:
+            os.fsync(file.fileno())
 
     def read(self) -> np.ndarray:
         """All items, as a read-only memory map: nothing is read before it is looked at."""
@@ -178,7 +176,7 @@ class BlockFile:
         if self._hashed < end:
             with open(self.path, "rb") as file:
                 file.seek(self._hashed)
-                length = max(1, PIECE // self._stride) * self._stride
+                length = max(1, PIECE_BYTES // self._stride) * self._stride
                 while self._hashed < end and (piece := file.read(min(length, end - self._hashed))):
                     self._note(piece)
 
@@ -192,7 +190,7 @@ class BlockFile:
         self._hashed += len(whole)
 
     def _damaged(self, count: int) -> InputError:
-        return InputError(f"{self.path} is damaged: the checksum of its {count} draws does not match; {LOST}")
+        return InputError(f"{self.path} is damaged: the checksum of its {count} draws does not match; {LOST_WORDS}")
 
 
 def _write_all(file: Any, content: Any) -> None:

@@ -16,17 +16,26 @@ from jaxtyping import PyTree
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not, renamed
 from ergodica.host.seal import SEAL
-from ergodica.output import checked
+from ergodica.output import checksums
 from ergodica.output.blocks import BlockFile
-from ergodica.output.names import DIMENSIONS, dimensions, unnamed
-from ergodica.output.tree import FORMAT, HALVED, Moments, datatree, settings_of, stored_dtype
+from ergodica.output.labelled import (
+    DRAW_AXES,
+    FILE_FORMAT,
+    HALVED_PREFIX,
+    Moments,
+    datatree,
+    dimensions,
+    settings_of,
+    stored_dtype,
+    unnamed,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import xarray as xr
 
-AT_A_TIME = 2**26  # bytes copied at a time from blocks
-MAPPED = 2**28  # a variable of more bytes than this is memory-mapped when a file is loaded
-BESIDES = 2**20  # bytes of a file beside its draws: settings, names, HDF5's tables
+COPIED_BYTES = 2**26  # at a time from blocks
+MAPPED_BYTES = 2**28  # a variable of more than this is memory-mapped when a file is loaded
+OTHER_BYTES = 2**20  # of a file beside its draws: settings, names, HDF5's tables
 Draws = np.ndarray | BlockFile
 
 
@@ -77,37 +86,39 @@ def save_blocks(
 def load(path: Path | str) -> Loaded:
     """Read what `save` wrote, or draws (chain, draw, ...) in the group `posterior` of another library's file."""
     path = Path(path)
-    with _opened(path) as file:
-        return _loaded(_Reader(file, path, checked.holds_sum(path)), file, path)
+    with _opened(path) as (raw, file, is_whole):
+        return _loaded(_Reader(raw, file, path, is_whole), file, path)
 
 
 def is_of_version_0_1_0(path: Path | str) -> bool:
     """Whether that version wrote it: it left no checksums, and told runs apart by other marks than this one."""
-    with _opened(Path(path)) as file:
+    with _opened(Path(path)) as (_, file, _):
         return _format(file.attrs) == 1 and SEAL not in file.attrs
 
 
 def _format(attrs: Any) -> int:
-    return int(attrs.get("ergodica_format", FORMAT if SEAL in attrs else 0))
+    return int(attrs.get("ergodica_format", FILE_FORMAT if SEAL in attrs else 0))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The file, to be read; whatever is raised meanwhile is one line."""
+def _opened(path: Path) -> Iterator[tuple[Any, Any, bool]]:
+    """The file as h5py and as h5netcdf see it, and whether it has the bytes that were written; errors in one line."""
     import h5netcdf
+    import h5py
 
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}: expected the netCDF file of a run")
     try:
-        with h5netcdf.File(path, "r") as file:
-            yield file
+        is_whole = checksums.holds_sum(path)  # first: damage to its tables can keep HDF5 busy for ever
+        with h5py.File(path, "r") as raw, h5netcdf.File(raw, "r") as file:
+            yield raw, file, is_whole
     except InputError:
         raise
     except Exception as error:  # h5py and h5netcdf raise many kinds for a damaged file
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        what = "is cut off: it was not written to its end" if "truncated" in reason else "is not a netCDF file"
-        if what.endswith("file") and _begins_as_one(path):
-            what = "is damaged"
+        with open(path, "rb") as start:
+            what = "is damaged" if start.read(8) == b"\x89HDF\r\n\x1a\n" else "is not a netCDF file"
+        what = "is cut off: it was not written to its end" if "truncated" in reason else what
         raise InputError(f"{path} {what} ({reason}); expected what run.save or ergodica sample wrote") from error
 
 
@@ -139,7 +150,7 @@ def _check_room(path: Path, size: int) -> None:
         if not hasattr(os, "posix_fallocate"):  # macOS
             return
         try:
-            os.posix_fallocate(file.fileno(), 0, size + size // 50 + BESIDES)
+            os.posix_fallocate(file.fileno(), 0, size + size // 50 + OTHER_BYTES)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
                 raise  # any other: a file system that cannot reserve
@@ -154,7 +165,7 @@ def _write(tree: "xr.DataTree", path: Path) -> None:
     # xarray would mark NaN as "missing" in every float variable
     plain = {
         g.path: {
-            name: {"_FillValue": None, **checked.storage(x.shape, x.dtype.itemsize)}
+            name: {"_FillValue": None, **checksums.storage(x.shape, x.dtype.itemsize, "chunksizes")}
             for name, x in g.to_dataset(inherit=False).variables.items()
         }
         for g in tree.subtree
@@ -167,8 +178,8 @@ def _seal(path: Path) -> None:
     import h5netcdf
 
     with h5netcdf.File(path, "a") as file:
-        file.attrs[SEAL] = checked.digest(file)
-    checked.add_sum(path)
+        file.attrs[SEAL] = checksums.digest(file)
+    checksums.add_sum(path)
 
 
 def _write_blocks(group: Any, variables: dict[str, Draws], attrs: Any) -> None:
@@ -177,19 +188,20 @@ def _write_blocks(group: Any, variables: dict[str, Draws], attrs: Any) -> None:
             group.attrs[name] = value
     for name, draws in variables.items():
         shape = _shape(draws)
-        dims = (*DIMENSIONS, *dimensions(name, len(shape) - 2))
+        dims = (*DRAW_AXES, *dimensions(name, len(shape) - 2))
         for dim, size in zip(dims, shape, strict=True):
             if dim not in group.dimensions:
                 group.dimensions[dim] = size
-                group.create_variable(dim, (dim,), np.int64, **checked.laid_out((size,), 8))[...] = np.arange(size)
+                index = group.create_variable(dim, (dim,), np.int64, **checksums.storage((size,), 8, "chunks"))
+                index[...] = np.arange(size)
             elif group.dimensions[dim].size != size:
                 raise InputError(f"{name} has {size} along {dim}, other variables {group.dimensions[dim].size}")
         is_bool = draws.dtype == np.bool_
         dtype = np.dtype(np.int8) if is_bool else stored_dtype(draws.dtype)
-        variable = group.create_variable(name, dims, dtype, **checked.laid_out(shape, dtype.itemsize))
+        variable = group.create_variable(name, dims, dtype, **checksums.storage(shape, dtype.itemsize, "chunks"))
         if is_bool:
             variable.attrs["dtype"] = "bool"
-        for here, piece in _pieces(draws, checked.chunks(shape, dtype.itemsize)[1]):
+        for here, piece in _pieces(draws, checksums.chunks(shape, dtype.itemsize)[1]):
             variable[:, here] = piece.astype(variable.dtype, copy=False)
 
 
@@ -198,9 +210,9 @@ def _shape(draws: Draws) -> tuple[int, ...]:
 
 
 def _pieces(draws: Draws, unit: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Stretches of draws and what is there, (chain, draw, ...): about AT_A_TIME bytes, and whole chunks of `unit`."""
+    """Stretches of draws and what is there, (chain, draw, ...): about COPIED_BYTES, and whole chunks of `unit`."""
     chains, count, *rest = _shape(draws)
-    length = max(1, AT_A_TIME // max(1, draws.dtype.itemsize * chains * math.prod(rest)))
+    length = max(1, COPIED_BYTES // max(1, draws.dtype.itemsize * chains * math.prod(rest)))
     length = max(1, length // unit) * unit
     if isinstance(draws, np.ndarray):
         found = (draws[:, start : start + length] for start in range(0, count, length))
@@ -214,20 +226,23 @@ class _Reader:
     """The variables of an open file as arrays; where it has a checksum they are read once, and that is compared.
 
     Args:
+        raw: the same file as h5py sees it, which knows where and how a variable is stored.
         is_whole: its bytes are known to be those that were written.
     """
 
-    def __init__(self, file: Any, path: Path, is_whole: bool):
-        self.path = path
+    def __init__(self, raw: Any, file: Any, path: Path, is_whole: bool):
+        self.raw, self.path = raw, path
         self._held: dict[str, np.ndarray] = {}
         attrs = file.attrs
         version = _format(attrs)
-        if version > FORMAT:
-            raise InputError(f"{path} has format {version} and this ergodica reads up to {FORMAT}: install a newer one")
+        if version > FILE_FORMAT:
+            raise InputError(
+                f"{path} has format {version} and this ergodica reads up to {FILE_FORMAT}: install a newer one"
+            )
         if is_whole:
             return
-        if SEAL in attrs or version == FORMAT:
-            if attrs.get(SEAL) != checked.digest(file, self._kept):
+        if SEAL in attrs or version == FILE_FORMAT:
+            if attrs.get(SEAL) != checksums.digest(file, self._kept):
                 raise InputError(f"{path} is damaged, or was changed by another program: its checksum does not match")
         elif version == 1:
             warnings.warn(
@@ -237,71 +252,69 @@ class _Reader:
             )
 
     def _kept(self, variable: Any) -> list[np.ndarray]:
-        self._held[variable._h5ds.name] = array = _array(variable, self.path)
+        stored, claimed = self.raw[variable.name], math.prod(variable.shape) * variable.dtype.itemsize
+        # a damaged shape can claim terabytes that are not there
+        if stored.compression is None and claimed > stored.id.get_storage_size():
+            raise InputError(f"{variable.name} claims {claimed} bytes, which the file does not hold")
+        self._held[variable.name] = array = self._read(variable)
         return [array]
 
     def array(self, variable: Any) -> np.ndarray:
-        held = self._held.get(variable._h5ds.name)
-        found = _array(variable, self.path) if held is None else held
+        held = self._held.get(variable.name)
+        found = self._read(variable) if held is None else held
         return found.astype(bool) if variable.attrs.get("dtype") == "bool" else found
+
+    def _read(self, variable: Any) -> np.ndarray:
+        """In memory; a large one mapped, as long as it is looked at from a copy that has no name."""
+        if math.prod(variable.shape) * variable.dtype.itemsize <= MAPPED_BYTES:
+            return np.asarray(variable[...])
+        # the offset: known where the variable lies in one piece, without checksums, as version 0.1.0 left it
+        offset = self.raw[variable.name].id.get_offset()
+        if offset is not None:
+            return np.memmap(self.path, variable.dtype, mode="r", offset=offset, shape=variable.shape)
+        with _nameless_file(self.path.parent) as copy:
+            try:
+                for piece in checksums.pieces(variable):
+                    copy.write(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
+                copy.flush()
+            except OSError as error:
+                if error.errno is None:  # h5py's, of a damaged file
+                    raise
+                raise could_not("copy", self.path, error) from error
+            return np.memmap(copy, variable.dtype, mode="r", shape=variable.shape)
+
+    def variables(self, file: Any, group: str) -> dict[str, np.ndarray]:
+        if group not in file.groups:
+            return {}
+        found = file[group].variables
+        return {name: self.array(x) for name, x in found.items() if name not in found[name].dimensions}
 
 
 def _loaded(reader: _Reader, file: Any, path: Path) -> Loaded:
     if not {"posterior", "moments"} & set(file.groups):
         raise InputError(f"{path} is not the file of a run: it has no group 'posterior' and no group 'moments'")
-    halved = _part(reader, file, path, HALVED) if HALVED + "sample_stats" in file.groups else None
+    halved = _part(reader, file, path, HALVED_PREFIX) if HALVED_PREFIX + "sample_stats" in file.groups else None
     return _part(reader, file, path, "", halved)
 
 
 def _part(reader: _Reader, file: Any, path: Path, prefix: str, halved: Loaded | None = None) -> Loaded:
-    posterior = _variables(reader, file, prefix + "posterior")
+    posterior = reader.variables(file, prefix + "posterior")
     for name, array in posterior.items():
         dims = file[prefix + "posterior"][name].dimensions[:2]
-        if dims != DIMENSIONS:
+        if dims != DRAW_AXES:
             raise InputError(f"{path}: {name} has dimensions {dims}, shape {array.shape}; expected chain, draw first")
-    stats = _variables(reader, file, prefix + "sample_stats")
+    stats = reader.variables(file, prefix + "sample_stats")
     settings = settings_of(dict(file[prefix + "sample_stats"].attrs) if prefix else dict(file.attrs))
     return Loaded(unnamed(posterior) if posterior else None, stats, settings, _moments(reader, file, prefix), halved)
 
 
 def _moments(reader: _Reader, file: Any, prefix: str) -> Moments | None:
-    variables = _variables(reader, file, prefix + "moments")
-    if not variables:
-        return None
-    count = variables.pop("count")
-    parts = [
-        unnamed({name.removeprefix(part): x for name, x in variables.items() if name.startswith(part)})
-        for part in ("mean.", "variance.")
-    ]
-    return Moments(count, *parts)
+    variables = reader.variables(file, prefix + "moments")
 
+    def part(prefix: str) -> PyTree:
+        return unnamed({name.removeprefix(prefix): x for name, x in variables.items() if name.startswith(prefix)})
 
-def _variables(reader: _Reader, file: Any, group: str) -> dict[str, np.ndarray]:
-    if group not in file.groups:
-        return {}
-    found = file[group].variables
-    return {name: reader.array(x) for name, x in found.items() if name not in found[name].dimensions}
-
-
-def _array(variable: Any, path: Path) -> np.ndarray:
-    """In memory; a large one mapped, as long as it is looked at from a copy that has no name."""
-    size = math.prod(variable.shape) * variable.dtype.itemsize
-    if size <= MAPPED:
-        return np.asarray(variable[...])
-    # the offset in the file: known where the variable lies in one piece, without checksums, as version 0.1.0 left it
-    offset = variable._h5ds.id.get_offset()
-    if offset is not None:
-        return np.memmap(path, variable.dtype, mode="r", offset=offset, shape=variable.shape)
-    with _nameless_file(path.parent) as copy:
-        try:
-            for piece in checked.pieces(variable):
-                copy.write(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
-            copy.flush()
-        except OSError as error:
-            if error.errno is None:  # h5py's, of a damaged file
-                raise
-            raise could_not("copy", path, error) from error
-        return np.memmap(copy, variable.dtype, mode="r", shape=variable.shape)
+    return Moments(variables["count"], part("mean."), part("variance.")) if variables else None
 
 
 def _nameless_file(folder: Path) -> Any:
@@ -310,8 +323,3 @@ def _nameless_file(folder: Path) -> Any:
         return tempfile.TemporaryFile(dir=folder)
     except OSError:
         return tempfile.TemporaryFile()
-
-
-def _begins_as_one(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(8) == b"\x89HDF\r\n\x1a\n"

@@ -15,7 +15,7 @@ from ergodica.tree import first_non_finite, is_traced, named_leaves
 
 
 class OpaqueLeaf:
-    """An object that JAX shall not look into: it takes an iterator in a pytree for a mistake."""
+    """An object that JAX must not look into: it takes an iterator in a pytree for a mistake."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -45,10 +45,10 @@ class External(Target):
     has_potential: ClassVar[bool] = False
 
     gradient: Callable[[PyTree, Any, int], PyTree]
-    _batches: OpaqueLeaf | None
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    _batches: OpaqueLeaf | None
     data: None = None
 
     def __init__(

@@ -1,6 +1,5 @@
 """Streams: every row equally often, the same batches again from a cursor, and threads that come to an end."""
 
-import gc
 import multiprocessing
 import threading
 import time
@@ -14,6 +13,7 @@ from ergodica.data import stream as streams
 from ergodica.data.source import Source
 from ergodica.errors import InputError
 from ergodica.phase import BatchPair
+from tests.read_ahead import no_thread_is_left  # noqa: F401
 
 N = 103
 
@@ -37,16 +37,6 @@ class Numbers(Source):
 @pytest.fixture(autouse=True)
 def small_buffer(monkeypatch):
     monkeypatch.setattr(streams, "SHUFFLED_BYTES", 30 * 16)  # three blocks at a time
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left():
-    yield
-    gc.collect()
-    deadline = time.monotonic() + 5
-    while any(thread.name == "ergodica-read-ahead" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def numbers(stream, count):

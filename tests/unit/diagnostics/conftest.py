@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _few_bootstraps(monkeypatch):
-    monkeypatch.setattr("ergodica.diagnostics.stein.BOOTSTRAPS", 999)
+    monkeypatch.setattr("ergodica.diagnostics.stein.BOOTSTRAP_COUNT", 999)

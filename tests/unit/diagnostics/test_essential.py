@@ -61,7 +61,7 @@ def test_the_thermometer_decides_where_it_sees_the_heat(changes, is_seen):
 @pytest.mark.parametrize(("step", "friction", "noise"), [(0.2, 2.0, 0.5), (0.7, 1.0, 0.1), (0.5, 4.0, 0.3)])
 def test_the_thermometer_shows_the_stated_part_of_the_excess(step, friction, noise):
     """One coordinate of curvature 1 with gradient noise, by the splitting: 2 a^2 / (1 + a), from its covariance."""
-    from ergodica.diagnostics.essential import thermometer_sensitivity
+    from ergodica.diagnostics.verdict import thermometer_sensitivity
 
     a, half = math.exp(-friction * step), step / 2
     drift, kick = np.array([[1, half], [0, 1]]), np.array([[1, 0], [-half, 1]])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.diagnostics.scores import gradients_at_draws
+from ergodica.diagnostics.stein import gradients_at_draws
 from ergodica.errors import InputError
 
 ALL = np.ones(2, bool)

@@ -61,7 +61,7 @@ def test_a_single_coordinate_a_stuck_one_and_bad_shapes():
 
 def test_p_values_of_right_chains_are_not_too_small(monkeypatch):
     """Under uniform p-values 12 or more of 60 are below 0.05 with chance 1e-4; also for chains that share batches."""
-    monkeypatch.setattr("ergodica.diagnostics.stein.BOOTSTRAPS", 199)
+    monkeypatch.setattr("ergodica.diagnostics.stein.BOOTSTRAP_COUNT", 199)
     own = [autoregressive(draws=60, size=2, a=0.5, seed=seed) for seed in range(60)]
     common = [np.repeat(autoregressive(1, 60, 2, 0.5, seed), 4, axis=0) for seed in range(60)]
     assert sum(kernel_stein_discrepancy(x, x).p_value < 0.05 for x in own) < 12

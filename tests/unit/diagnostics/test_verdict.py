@@ -10,10 +10,10 @@ import pytest
 import ergodica as eg
 from ergodica.diagnostics import diagnose, summary
 from ergodica.diagnostics.columns import columns
-from ergodica.diagnostics.normal import threshold
 from ergodica.diagnostics.settled import drift
+from ergodica.diagnostics.thresholds import largest_z
 from ergodica.errors import InputError
-from ergodica.output.tree import Moments
+from ergodica.output.labelled import Moments
 from tests.unit.diagnostics.chains import SETTINGS, a_run, autoregressive, statistics
 
 HALVED = a_run({"w": autoregressive(draws=4000, seed=7)}, statistics(draws=4000, step_size=0.05))
@@ -126,7 +126,7 @@ def test_shared_batches_widen_the_errors():
 
 
 def test_of_a_large_position_the_worst_and_some_others(monkeypatch):
-    monkeypatch.setattr("ergodica.diagnostics.columns.MOST", 64)
+    monkeypatch.setattr("ergodica.diagnostics.columns.MOST_NUMBERS", 64)
     x = np.random.default_rng(5).normal(size=(4, 100, 60, 50)).astype(np.float32)
     x[0, :, 33, 7] += 3
     diagnosis = diagnose({"w": x}, {}, {})
@@ -230,7 +230,7 @@ def test_a_transient_does_not_hide_behind_its_own_error(signs):
 def test_settled_chains_alarm_at_the_stated_rate():
     """1,000 numbers of 4 chains, each a run of its own: about one may alarm; 8 or more have chance 1e-5."""
     found = settled_columns(autoregressive(draws=500, size=1000, a=0.9))
-    assert np.count_nonzero(np.max(found.z, axis=(0, 1)) > threshold(3 * 5)) < 8
+    assert np.count_nonzero(np.max(found.z, axis=(0, 1)) > largest_z(3 * 5)) < 8
 
 
 def settled_columns(x):

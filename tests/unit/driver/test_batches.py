@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.correlation import chain_correlation
+from ergodica.diagnostics.columns import chain_correlation
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.minibatches import Epochs, Independent, Orders, batches_for, places_ahead, rows_of, subsets
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run

@@ -115,7 +115,7 @@ def test_a_file_that_does_not_say_what_it_is_of_is_refused(whole, out):
 
 def test_a_finished_run_of_version_0_1_0_is_refused_by_that_name(out, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("ergodica.output.tree.FORMAT", 1)
+        patch.setattr("ergodica.output.labelled.FILE_FORMAT", 1)
         patch.setattr(files, "_seal", lambda path: None)
         run(out=out)
     before = out.read_bytes()

@@ -118,7 +118,7 @@ def test_chains_that_share_a_batch_share_what_it_says_at_the_centre():
     assert (5,) in products(3)  # x @ centre, not once for each chain
 
 
-def test_a_new_reference_does_not_compile_anew():
+def test_a_new_reference_does_not_compile_again():
     traces = []
 
     @eqx.filter_jit

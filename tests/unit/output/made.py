@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ergodica.output.tree import Moments
+from ergodica.output.labelled import Moments
 
 
 def posterior(chains=2, draws=30):

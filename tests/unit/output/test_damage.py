@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.output import checked, files
+from ergodica.output import checksums, files
 from ergodica.output.files import Loaded, load, save
-from ergodica.output.tree import datatree
+from ergodica.output.labelled import datatree
 from tests.attacks import damage
 from tests.unit.output import made
 
@@ -39,7 +39,7 @@ def test_a_lost_page_of_checksum_leaves_the_other(path):
     end = len(content) - len(content) % damage.PAGE
     assert 0 < len(content) - end < 200
     path.write_bytes(content[:end] + bytes(len(content) - end))
-    assert not checked.holds_sum(path)
+    assert not checksums.holds_sum(path)
     assert load(path).settings["temperature"] == 1.0
 
 
@@ -77,30 +77,30 @@ def test_every_dataset_has_fletcher_32(path):
     with h5netcdf.File(path, "r") as file:
         found = {name: x for group in file.groups.values() for name, x in group.variables.items()}
         assert len(found) > 8
-        assert all(variable._h5ds.fletcher32 for variable in found.values())
+        assert all(variable.fletcher32 for variable in found.values())
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 500_000), (4, 300, 7, 5), (2, 3, 400_000), (1, 1, 2**21)])
 def test_chunks_are_of_a_megabyte_and_pieces_are_in_order(shape, monkeypatch):
-    assert np.prod(checked.chunks(shape, 8)) * 8 <= checked.CHUNK
-    monkeypatch.setattr(checked, "PIECE", 80_000)
+    assert np.prod(checksums.chunks(shape, 8)) * 8 <= checksums.CHUNK_BYTES
+    monkeypatch.setattr(checksums, "PIECE_BYTES", 80_000)
     array = np.arange(np.prod(shape)).reshape(shape)
-    found = np.concatenate([piece.reshape(-1) for piece in checked.pieces(array)])
+    found = np.concatenate([piece.reshape(-1) for piece in checksums.pieces(array)])
     np.testing.assert_array_equal(found, array.reshape(-1))
 
 
 def as_version_0_1_0(path, monkeypatch):
-    monkeypatch.setattr("ergodica.output.tree.FORMAT", 1)
-    monkeypatch.setattr(checked, "storage", lambda *shape: {})
+    monkeypatch.setattr("ergodica.output.labelled.FILE_FORMAT", 1)
+    monkeypatch.setattr(checksums, "storage", lambda *shape: {})
     monkeypatch.setattr(files, "_seal", lambda path: None)
     save(datatree(made.posterior(), made.stats(), made.settings()), path)
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("mapped", [files.MAPPED, 0])
+@pytest.mark.parametrize("mapped", [files.MAPPED_BYTES, 0])
 def test_a_file_of_version_0_1_0_is_read_with_a_note(tmp_path, monkeypatch, mapped):
     as_version_0_1_0(tmp_path / "old.nc", monkeypatch)
-    monkeypatch.setattr(files, "MAPPED", mapped)
+    monkeypatch.setattr(files, "MAPPED_BYTES", mapped)
     with pytest.warns(UserWarning, match=r"old\.nc was written by version 0\.1\.0 .* no checksums") as said:
         found = load(tmp_path / "old.nc")
     assert len(said) == 1

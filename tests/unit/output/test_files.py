@@ -14,8 +14,7 @@ from ergodica.errors import InputError
 from ergodica.output import files
 from ergodica.output.blocks import BlockFile
 from ergodica.output.files import Loaded, load, save, save_blocks
-from ergodica.output.names import named
-from ergodica.output.tree import datatree
+from ergodica.output.labelled import datatree, named
 from tests.unit.output import made
 
 HALVED = Loaded(made.posterior(draws=40), made.stats(draws=40), {"step_size": 0.05, "batch_size": None})
@@ -42,9 +41,9 @@ def same(left, right):
     assert [x.dtype for x in jax.tree.leaves(left)] == [x.dtype for x in jax.tree.leaves(right)]
 
 
-@pytest.mark.parametrize("mapped", [files.MAPPED, 0])
+@pytest.mark.parametrize("mapped", [files.MAPPED_BYTES, 0])
 def test_what_is_saved_is_loaded(path, monkeypatch, mapped):
-    monkeypatch.setattr(files, "MAPPED", mapped)
+    monkeypatch.setattr(files, "MAPPED_BYTES", mapped)
     found = load(path)
     same(found.posterior, made.posterior())
     same(found.stats, made.stats())
@@ -69,7 +68,7 @@ def test_moments_alone_and_half_floats(tmp_path):
 
 
 def test_blocks_give_the_same_file(tmp_path, path, monkeypatch):
-    monkeypatch.setattr(files, "AT_A_TIME", 200)
+    monkeypatch.setattr(files, "COPIED_BYTES", 200)
 
     def stored(name, array):
         file = BlockFile.open(tmp_path / "blocks", name, array.dtype, (array.shape[0], *array.shape[2:]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.output.names import named, unnamed
+from ergodica.output.labelled import named, unnamed
 
 
 class Pair(NamedTuple):

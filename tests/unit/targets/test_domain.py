@@ -128,7 +128,7 @@ class TestBox:
         with pytest.raises(InputError, match="expected a number"):
             Box("0", 1)
 
-    def test_equal_boxes_are_equal_and_hash_alike(self):
+    def test_equal_boxes_are_equal_and_have_the_same_hash(self):
         assert Box(0, 1) == Box(0.0, 1.0)
         assert hash(Box(0, np.inf)) == hash(positive)
 

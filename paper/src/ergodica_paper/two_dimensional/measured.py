@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.diagnostics.effective import size_of_mean
+from ergodica.diagnostics.columns import size_of_mean
 from ergodica.diagnostics.stein import stein_kernel
 from ergodica_paper.best_step import warmup
 from ergodica_paper.two_dimensional import density

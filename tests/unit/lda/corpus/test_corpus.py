@@ -1,12 +1,10 @@
 """Batches from a stream: every document as often as it should be, the same again after a resume, nothing in silence."""
 
-import gc
 import io
 import json
 import os
 import sys
 import threading
-import time
 import types
 
 import numpy as np
@@ -16,6 +14,7 @@ from scipy import sparse
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Documents, groups
 from ergodica.lda.corpus import corpus as corpora
+from tests.read_ahead import no_thread_is_left  # noqa: F401
 from tests.unit.lda.corpus.dumps import WORDS, document, dump, lines, multistream, page, write
 
 N = 103
@@ -25,16 +24,6 @@ TEXTS = [document(k) for k in range(N)]
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
     monkeypatch.setattr(groups, "FIRST", 5)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left():
-    yield
-    gc.collect()
-    deadline = time.monotonic() + 5
-    while any(thread.name == "ergodica-read-ahead" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def number(words):

@@ -6,7 +6,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.diagnostics.bias import bias, known_order, order_of
-from ergodica.diagnostics.effective import Effective
+from ergodica.diagnostics.columns import Effective
 from ergodica.driver.request import Request
 from ergodica.fields import Times, times
 from ergodica.gradients.control import referenced

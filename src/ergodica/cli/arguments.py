@@ -1,12 +1,31 @@
-"""Objects by `module:name`, as commands take them."""
+"""What commands take and print in common: objects by `module:name`, a seed, a report as text or JSON."""
 
 import importlib
 import importlib.util
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ergodica.errors import InputError
+from ergodica.report import Report
+from ergodica.targets import Target
+
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+
+
+def json_option(what: str) -> Callable:
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def show(report: Report, as_json: bool) -> None:
+    """Print it; exit code 1 unless it passed."""
+    click.echo(json.dumps(report.to_dict()) if as_json else str(report))
+    if not report.passed:
+        raise click.exceptions.Exit(1)
 
 
 def load(spec: str) -> Any:
@@ -23,10 +42,8 @@ def load(spec: str) -> Any:
     return module
 
 
-def load_target(spec: str) -> Any:
+def load_target(spec: str) -> Target:
     """A target, or what a function of no arguments makes, as those of ergodica.targets.gallery."""
-    from ergodica.targets import Target
-
     found = load(spec)
     if callable(found) and not isinstance(found, Target):
         found = found()

@@ -1,18 +1,66 @@
-"""`ergodica audit module:step` and `module:build`: what law does anybody's sampler sample?"""
+"""`ergodica certify NAME|module:recipe`: Theorem 1 as a certificate. `ergodica audit module:step` and `module:build`:
+what law does anybody's sampler sample?"""
 
 import json
 from typing import Any
 
 import click
 
-from ergodica.cli.loading import load
+import ergodica as eg
+from ergodica.cli.arguments import json_option, load, seed_option, show
 from ergodica.errors import InputError
+from ergodica.targets import Target
 from ergodica.verify.audit import audit
 from ergodica.verify.audit.family import audit_family
 from ergodica.verify.audit.steps import is_key_name, needed_arguments
+from ergodica.verify.specimens import SAMPLERS
 
-STEP = "step(key, position, step_size)"
-BUILD = "build(potential, temperature)"
+STEP_SIGNATURE = "step(key, position, step_size)"
+BUILD_SIGNATURE = "build(potential, temperature)"
+
+
+@click.command(name="certify")
+@click.argument("samplers", nargs=-1, metavar="NAME|MODULE:RECIPE...")
+@click.option("--target", help="module:target to certify on; by default a small law that suits the sampler.")
+@click.option("--temperature", type=float, default=1.0, show_default=True)
+@seed_option
+@json_option("the certificates")
+def certify_command(
+    samplers: tuple[str, ...], target: str | None, temperature: float, seed: int, as_json: bool
+) -> None:
+    """Does a recipe leave exp(-H/T) invariant? A table of checks; exit code 1 when one does not pass.
+
+    A NAME is one of the library's samplers, `all` is all of them; module:recipe is an eg.Recipe of your own, or a pair
+    (recipe, target).
+    """
+    names = [name for sampler in samplers or ("all",) for name in (SAMPLERS if sampler == "all" else [sampler])]
+    reports = {}
+    for name in names:
+        recipe, law = _recipe_and_target(name, target)
+        reports[name] = eg.certify(recipe, law, temperature=temperature, seed=seed)
+        if not as_json:
+            click.echo(f"{name}: {reports[name]}\n")
+    if as_json:
+        click.echo(json.dumps({name: report.to_dict() for name, report in reports.items()}))
+    if not all(report.passed for report in reports.values()):
+        raise click.exceptions.Exit(1)
+
+
+def _recipe_and_target(name: str, target: str | None) -> tuple[Any, Any]:
+    if ":" in name:
+        given = load(name)
+        if isinstance(given, tuple) and len(given) != 2:
+            raise InputError(f"{name} is a tuple of {len(given)}, expected a recipe or a pair (recipe, target)")
+        recipe, law = given if isinstance(given, tuple) else (given, None)
+    elif name in SAMPLERS:
+        recipe, law = (build() for build in SAMPLERS[name])
+    else:
+        raise InputError(f"there is no sampler {name!r}; there are {', '.join(SAMPLERS)}, or give module:recipe")
+    if not isinstance(recipe, eg.Recipe) and callable(recipe):
+        recipe = recipe()
+    if target is not None:
+        law = load(target)
+    return recipe, SAMPLERS["sgld"][1]() if law is None else law
 
 
 @click.command(name="audit")
@@ -24,8 +72,8 @@ BUILD = "build(potential, temperature)"
 @click.option("--step-size", type=float, help="The step size in use: its bias is reported. Of a step only.")
 @click.option("--temperature", type=float, help="Of the law that a step claims, by default 1. Of a step only.")
 @click.option("--effort", type=float, help="Times the work; errors that are seen shrink as its root.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@seed_option
+@json_option("the report")
 def audit_command(
     sampler: str, target: str | None, position: str | None, init: str | None, read: str | None,
     step_size: float | None, temperature: float | None, effort: float | None, seed: int, as_json: bool,
@@ -46,16 +94,15 @@ def audit_command(
         _refuse(sampler, {"--target": law} | of_step)
         report = audit_family(function, **settings)
     elif law is None:
-        raise InputError(f"{sampler} looks like {STEP}, and of which law? Give --target module:target, or {BUILD}")
+        what = f"{sampler} looks like {STEP_SIGNATURE}"
+        raise InputError(f"{what}, and of which law? Give --target module:target, or {BUILD_SIGNATURE}")
     else:
         start = None if position is None else load(position)
-        if start is None and getattr(law, "init", law) is None:
+        if start is None and isinstance(law, Target) and law.init is None:
             raise InputError("the target has no init: give --position module:position, an example of where to start")
         settings |= {} if temperature is None else {"temperature": temperature}
         report = audit(function, law, start, step_size=step_size, **settings)
-    click.echo(json.dumps(report.to_dict()) if as_json else str(report))
-    if not report.passed:
-        raise click.exceptions.Exit(1)
+    show(report, as_json)
 
 
 def _refuse(sampler: str, options: dict[str, Any]) -> None:
@@ -63,7 +110,8 @@ def _refuse(sampler: str, options: dict[str, Any]) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise InputError(
-            f"{sampler} looks like {BUILD}, which is put on known laws: {', '.join(given)} is for {STEP}, leave it out"
+            f"{sampler} looks like {BUILD_SIGNATURE}, which is put on known laws: {', '.join(given)} is for "
+            f"{STEP_SIGNATURE}, leave it out"
         )
 
 
@@ -71,7 +119,9 @@ def _is_build(function: Any, spec: str, has_law: bool) -> bool:
     """One or two arguments that it needs, and the first of them no key; a step needs three, or has a default for the
     last."""
     if not callable(function):
-        raise InputError(f"{spec} is {type(function).__name__}: expected a function, {STEP} or {BUILD}")
+        raise InputError(
+            f"{spec} is {type(function).__name__}: expected a function, {STEP_SIGNATURE} or {BUILD_SIGNATURE}"
+        )
     needed = needed_arguments(function)
     if not needed:  # the signature does not tell
         return not has_law

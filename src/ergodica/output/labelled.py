@@ -1,0 +1,188 @@
+"""Draws, statistics and provenance with names, as one labelled tree (xarray) in the groups that ArviZ knows.
+
+Names of the numbers in a position are paths joined by '.', as `layer.weight`; a bare array is `position`.
+
+posterior       the position by name, dimensions (chain, draw, <name>_dim_0, ...)
+sample_stats    what each step met, (chain, draw)
+moments         count, mean.<name>, variance.<name> by chain, where the draws were not kept
+halved_...      the same of the run with half the step size
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.errors import InputError
+from ergodica.host.seal import SEAL
+from ergodica.report import plain
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+BARE_NAME = "position"
+DRAW_AXES = ("chain", "draw")
+FILE_FORMAT = 2  # 1: of version 0.1.0, without checksums
+LIBRARY_NAME = "ergodica"
+HALVED_PREFIX = "halved_"
+AS_JSON = "json_attributes"  # names of the attributes that hold JSON, where netCDF has no type for a setting
+OWN_ATTRIBUTES = ("inference_library", "inference_library_version", "created_at", "ergodica_format", AS_JSON, SEAL)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of each chain: how many draws, and their mean and variance, trees with leaves (chain, ...)."""
+
+    count: np.ndarray
+    mean: PyTree
+    variance: PyTree
+
+
+def datatree(
+    posterior: PyTree,
+    stats: dict[str, Any],
+    settings: dict[str, Any],
+    moments: Moments | None = None,
+    halved: Any = None,
+) -> "xr.DataTree":
+    """All that a run leaves. `posterior` has leaves (chain, draw, ...), or is None where only `moments` were kept.
+
+    `halved` is anything with posterior, stats, settings and moments of its own.
+    """
+    import xarray as xr
+
+    groups = _groups(posterior, stats, settings, moments)
+    if halved is not None:
+        parts = _groups(halved.posterior, halved.stats, halved.settings, halved.moments)
+        groups |= {HALVED_PREFIX + name: dataset for name, dataset in parts.items()}
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes(settings)), **groups})
+
+
+def _groups(posterior: PyTree, stats: dict, settings: dict, moments: Moments | None) -> "dict[str, xr.Dataset]":
+    groups = {}
+    if posterior is not None:
+        groups["posterior"] = dataset(named(posterior), DRAW_AXES, attributes(settings))
+    groups["sample_stats"] = dataset(dict(stats), DRAW_AXES, attributes(settings))
+    if moments is not None:
+        groups["moments"] = dataset(moment_variables(moments), DRAW_AXES[:1], attributes(settings))
+    return groups
+
+
+def moment_variables(moments: Moments) -> dict[str, Any]:
+    parts = {"mean": moments.mean, "variance": moments.variance}
+    named_parts = {f"{part}.{name}": x for part, tree in parts.items() for name, x in named(tree).items()}
+    return {"count": moments.count, **named_parts}
+
+
+def dataset(variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any]) -> "xr.Dataset":
+    """Variables whose first axes are `leading`, with whole numbers along every axis."""
+    import xarray as xr
+
+    arrays = {name: storable(value) for name, value in variables.items()}
+    dims = {name: (*leading, *dimensions(name, x.ndim - len(leading))) for name, x in arrays.items()}
+    sizes = {dim: size for name, x in arrays.items() for dim, size in zip(dims[name], x.shape, strict=True)}
+    coords = {dim: np.arange(size) for dim, size in sizes.items()}
+    return xr.Dataset({name: (dims[name], x) for name, x in arrays.items()}, coords=coords, attrs=attrs)
+
+
+def storable(value: Any) -> np.ndarray:
+    """As netCDF can hold it: half floats become float32, which holds each of them exactly."""
+    array = np.asanyarray(value)
+    return array.astype(stored_dtype(array.dtype), copy=False)
+
+
+def stored_dtype(dtype: np.dtype) -> np.dtype:
+    is_half = dtype.itemsize == 2 and dtype.kind not in "iu"  # float16, bfloat16
+    return np.dtype(np.float32) if is_half else dtype
+
+
+def attributes(settings: dict[str, Any]) -> dict[str, Any]:
+    """Provenance as netCDF attributes: strings and numbers as they are, all else as JSON."""
+    versions = settings.get("versions", {})
+    attrs: dict[str, Any] = {
+        "inference_library": LIBRARY_NAME,
+        "inference_library_version": str(versions.get(LIBRARY_NAME, "")) if isinstance(versions, dict) else "",
+        "created_at": str(settings.get("started", "")),
+        "ergodica_format": FILE_FORMAT,
+    }
+    nested = []
+    for name, value in settings.items():
+        value = plain(value)
+        if not _is_attribute(value):
+            nested.append(name)
+            value = json.dumps(value)
+        attrs[name] = value
+    return {**attrs, AS_JSON: json.dumps(nested)}
+
+
+def _is_attribute(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, float) or (isinstance(value, str) and bool(value))
+
+
+def settings_of(attrs: dict[str, Any]) -> dict[str, Any]:
+    """The settings that `attributes` wrote."""
+    nested = json.loads(attrs.get(AS_JSON, "[]"))
+    return {
+        name: json.loads(value) if name in nested else plain(value)
+        for name, value in attrs.items()
+        if name not in OWN_ATTRIBUTES and not name.startswith("_")
+    }
+
+
+def named(position: PyTree) -> dict[str, Any]:
+    """The leaves by name, in the order of `jax.tree.leaves`. A dictionary of names comes back as it is.
+
+    >>> list(named({"layer": [1.0, 2.0]}))
+    ['layer.0', 'layer.1']
+    """
+    leaves: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(position):
+        # a netCDF name has no '/': it parts groups
+        name = jax.tree_util.keystr(path, simple=True, separator=".").replace("/", ".") if path else BARE_NAME
+        if name in leaves:
+            raise InputError(f"two parts of the position are named {name!r} in a file: rename one of them")
+        leaves[name] = leaf
+    for name in leaves:
+        _check_name(name, leaves)
+    return leaves
+
+
+def dimensions(name: str, count: int) -> list[str]:
+    """Names of the `count` axes of one draw of this variable, as ArviZ gives them."""
+    return [f"{name}_dim_{i}" for i in range(count)]
+
+
+def unnamed(variables: Mapping[str, Any]) -> PyTree:
+    """Nested dictionaries from names with '.', or the bare array: what a file can give back of the tree."""
+    if list(variables) == [BARE_NAME]:
+        return variables[BARE_NAME]
+    nested: dict[str, Any] = {}
+    for name, value in variables.items():
+        *folders, last = name.split(".")
+        place = nested
+        for folder in folders:
+            place = place.setdefault(folder, {})
+            if not isinstance(place, dict):
+                return dict(variables)
+        if last in place:  # both `a` and `a.b`: no tree has these names but a flat one
+            return dict(variables)
+        place[last] = value
+    return nested
+
+
+def _check_name(name: str, names: Mapping[str, Any]) -> None:
+    if not name.strip("."):
+        raise InputError(f"a part of the position is named {name!r}: a variable in a file needs a name")
+    if name in DRAW_AXES:
+        raise InputError(f"a part of the position is named {name!r}, which in a file is an axis: rename it")
+    stem, mark, number = name.rpartition("_dim_")
+    if mark and number.isdigit() and stem in names:
+        raise InputError(f"a part of the position is named {name!r}, which in a file is an axis of {stem!r}: rename it")

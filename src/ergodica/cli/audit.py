@@ -7,9 +7,9 @@ import click
 
 from ergodica.cli.loading import load
 from ergodica.errors import InputError
-from ergodica.verify.audit import audit
+from ergodica.verify.audit.audit_step import audit
+from ergodica.verify.audit.black_box import is_key_name, needed_arguments
 from ergodica.verify.audit.family import audit_family
-from ergodica.verify.audit.steps import is_key_name, needed_arguments
 
 STEP = "step(key, position, step_size)"
 BUILD = "build(potential, temperature)"

@@ -8,9 +8,8 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.verify.certificate.fault import smallest_error
 from ergodica.verify.certificate.points import descend
-from ergodica.verify.certificate.repairs import find_repairs
+from ergodica.verify.certificate.repairs import find_repairs, terms_at
 from ergodica.verify.certificate.sde_certificate import certify_sde
-from ergodica.verify.certificate.terms import terms_at
 from ergodica.verify.hand_written import hand_written
 
 

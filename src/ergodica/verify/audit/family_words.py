@@ -2,27 +2,31 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit.known_laws import KnownLaw
+from ergodica.verify.audit.checks import percent
 from ergodica.verify.audit.result import Audit, Estimate, StepBias
-from ergodica.verify.audit.verdict import percent
 
-SURE = 4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
-CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it
-BLIND = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
-HOT = ("temperature", "one step")  # checks that a wrong temperature fails
-FOLLOWS = ("one step", "shape")  # checks that need no words of their own where the temperature is wrong
-FRACTIONS = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
-POWERS = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
+if TYPE_CHECKING:
+    from ergodica.verify.audit.family import KnownLaw
+
+SURE_SCORE = (
+    4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
+)
+CLOSE_TO = 0.05  # exponents and relative factors this close to a simple number are called by it
+BLIND_ABOVE = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
+HOT_CHECKS = ("temperature", "one step")  # checks that a wrong temperature fails
+FOLLOWING_CHECKS = ("one step", "shape")  # checks that need no words of their own where the temperature is wrong
+FRACTION_NAMES = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
+POWER_NAMES = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
 
 
 class Row(NamedTuple):
     """One law, what the audit found on it, and whether that rejects the sampler at the family's level."""
 
-    law: KnownLaw
+    law: "KnownLaw"
     audit: Audit
     is_rejected: bool
 
@@ -32,7 +36,7 @@ class Row(NamedTuple):
         been seen either."""
         if self.is_rejected:
             return "rejected"
-        is_blind = not self.audit.is_decided or self.audit.figures["seen"]["temperature"] >= BLIND
+        is_blind = not self.audit.is_decided or self.audit.figures["seen"]["temperature"] >= BLIND_ABOVE
         return "undecided" if is_blind else "passed"
 
     @property
@@ -48,10 +52,10 @@ class Measured(NamedTuple):
 
     def misses(self, number: float) -> bool:
         """Surely not that number, nor close to it."""
-        return abs(self.value - number) > max(SURE * self.error, CLOSE)
+        return abs(self.value - number) > max(SURE_SCORE * self.error, CLOSE_TO)
 
     def is_near(self, number: float) -> bool:
-        return abs(self.value - number) <= max(2 * self.error, CLOSE * max(abs(number), 1.0))
+        return abs(self.value - number) <= max(2 * self.error, CLOSE_TO * max(abs(number), 1.0))
 
     def __str__(self) -> str:
         return str(Estimate.of(self.value, self.error))
@@ -100,7 +104,7 @@ def _where(sentence: str, names: Sequence[str], of: int) -> str:
 def _temperature(rows: Sequence[Row]) -> list[str]:
     """How the temperature found depends on the one asked for and on the dimension, where a law failed by it."""
     known = [row for row in rows if _is_known(row)]
-    if not any(name in row.failed for row in known for name in HOT):
+    if not any(name in row.failed for row in known for name in HOT_CHECKS):
         return []
     plain = [row for row in known if row.law.is_plain]
     by_dim = [row for row in plain if row.law.temperature == plain[0].law.temperature]
@@ -130,7 +134,7 @@ def _logarithm(row: Row) -> Measured:
     return Measured(math.log(found.value), (found.high - found.low) / (2 * 1.96 * found.value))
 
 
-def _power(rows: Sequence[Row], of: Callable[[KnownLaw], float]) -> Measured | None:
+def _power(rows: Sequence[Row], of: Callable[["KnownLaw"], float]) -> Measured | None:
     """p of temperature found = c x^p, by least squares of logarithms; None where x is not varied."""
     x = np.log([of(row.law) for row in rows])
     if len(set(x)) < 2:
@@ -157,7 +161,7 @@ def _series(numbers: Sequence[float], link: str) -> str:
     return f"{', '.join(first)} {link} {last}" if first else last
 
 
-def _listed(rows: Sequence[Row], of: Callable[[KnownLaw], float], what: str) -> str:
+def _listed(rows: Sequence[Row], of: Callable[["KnownLaw"], float], what: str) -> str:
     pairs = [f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows]
     return ", ".join(pairs)
 
@@ -186,7 +190,7 @@ def _of_asked(power: Measured | None, rows: Sequence[Row]) -> list[str]:
         asked = _series([row.law.temperature for row in rows], "or")
         return [f"temperature is ignored: it samples at temperature {found} whether {asked} is asked for"]
     listed = _listed(rows, lambda law: law.temperature, "for")
-    name = next((name for number, name in POWERS.items() if power.is_near(number)), None)
+    name = next((name for number, name in POWER_NAMES.items() if power.is_near(number)), None)
     if name is not None:
         return [f"samples at {name} asked for: {listed}"]
     return [f"temperature follows the one asked for to the power {power}: {listed}"]
@@ -196,11 +200,11 @@ def _factor(rows: Sequence[Row]) -> list[str]:
     """One factor between what was asked for and what was found, where most laws failed and agree; else law by law."""
     ratios = [_relative(row, 1.0) for row in rows]
     factor = _mean(ratios)
-    wrong = [row for row in rows if any(name in row.failed for name in HOT)]
-    is_one = all(abs(r.value - math.log(factor.value)) <= max(SURE * r.error, CLOSE) for r in ratios)
+    wrong = [row for row in rows if any(name in row.failed for name in HOT_CHECKS)]
+    is_one = all(abs(r.value - math.log(factor.value)) <= max(SURE_SCORE * r.error, CLOSE_TO) for r in ratios)
     if is_one and 2 * len(wrong) > len(rows):
-        name = next((f", that is {text}" for number, text in FRACTIONS.items() if factor.is_near(number)), "")
-        off = abs(factor.value - 1) > SURE * factor.error
+        name = next((f", that is {text}" for number, text in FRACTION_NAMES.items() if factor.is_near(number)), "")
+        off = abs(factor.value - 1) > SURE_SCORE * factor.error
         return [f"samples at {factor} times the temperature asked for, on every law{name}"] if off else []
     listed = "; ".join(f"{row.audit.temperature} for {row.law.temperature:g} on {row.law.name}" for row in wrong[:4])
     return [f"samples at another temperature than asked for, but not by one factor on every law: {listed}"]
@@ -211,7 +215,9 @@ def _other(rows: Sequence[Row]) -> list[str]:
     said = []
     names = dict.fromkeys(name for row in rows if row.audit.temperature is not None for name in row.failed)
     for name in names:
-        with_it = [row for row in rows if name in row.failed and not (name in FOLLOWS and "temperature" in row.failed)]
+        with_it = [
+            row for row in rows if name in row.failed and not (name in FOLLOWING_CHECKS and "temperature" in row.failed)
+        ]
         if name in ("temperature", "decides") or not with_it:  # what is rejected needs no more effort
             continue
         said.append(_where(with_it[0].audit[name].explanation, [row.law.name for row in with_it], len(rows)))

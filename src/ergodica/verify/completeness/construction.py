@@ -10,8 +10,7 @@ import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.host.progress import TellShare
-from ergodica.verify.completeness.extent import holding, mass_outside
-from ergodica.verify.completeness.grid import Box, Grid, in_words
+from ergodica.verify.completeness.grid import Box, Grid, holding, in_words, mass_outside
 from ergodica.verify.completeness.rebuilt_curl import Spline, coefficients, pairs, refined
 from ergodica.verify.hand_written import CHUNK_POINTS, HandWritten
 

@@ -18,15 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica import structure
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
 from ergodica.host.progress import waiting
+from ergodica.host.validate import choice, whole
 from ergodica.report import Check, Report
-from ergodica.verify.certificate.terms import terms_at
+from ergodica.verify.certificate.repairs import terms_at
 from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant, laid_flow
-from ergodica.verify.completeness.extent import bulk_points, centre_and_half, holding
-from ergodica.verify.completeness.grid import Box, check_memory, in_words
+from ergodica.verify.completeness.grid import Box, bulk_points, centre_and_half, check_memory, holding, in_words
 from ergodica.verify.completeness.rebuilt_curl import CurlAt, RebuiltCurl
 from ergodica.verify.hand_written import HandWritten, SdeValues, hand_written
 from ergodica.verify.sde import at
@@ -94,7 +93,7 @@ def rebuild_curl(
     given = None if box is None else checked_box(box)
     process = as_process(drift, diffusion, hamiltonian, None if given is None else len(given))
     check_request(resolution, method, process.dim)
-    structure.check_seed(seed)
+    seed = whole("seed", seed)
     title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
     with waiting("rebuilding the curl") as tell:
         bulk = looked_at(process, seed)
@@ -210,10 +209,8 @@ def checked_box(box: Sequence[tuple[float, float]]) -> Box:
 
 def check_request(resolution: int, method: str, dim: int) -> None:
     """Refuses what can't be done, before anything is computed."""
-    if not isinstance(resolution, int | np.integer) or resolution < 16:
-        raise InputError(f"resolution is {resolution!r}: expected a whole number of grid points a side, at least 16")
-    if method not in METHODS:
-        raise InputError(f"method is {method!r}: expected one of {', '.join(map(repr, METHODS))}")
+    whole("resolution", resolution, 16, of="grid points a side")
+    choice("method", method, METHODS)
     if method == "closed form" and dim != 2:
         raise InputError(f"the closed form is for 2 dimensions, got {dim}: leave method out")
     check_memory(resolution, dim)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergodica.verify.completeness.rebuild import BULK
+from ergodica.verify.completeness.rebuild import BULK_DENSITY
 from ergodica.verify.completeness.rebuilt_curl import RebuiltCurl
 from ergodica.verify.hand_written import HandWritten
 
@@ -41,7 +41,7 @@ def entry(axis: Any, q: RebuiltCurl, process: HandWritten, middle: np.ndarray, r
     density = density_at(process, points)
     with jax.enable_x64(True):
         values = np.asarray(jax.jit(jax.vmap(q.at))(jnp.asarray(points, jnp.float64)))[:, row, col]
-    image = np.where(density >= BULK, values, np.nan).reshape(PIXELS, PIXELS)
+    image = np.where(density >= BULK_DENSITY, values, np.nan).reshape(PIXELS, PIXELS)
     # in three dimensions Q p decays slower than p, and Q at the rim would drown the rest
     reach = 1.4 * float(np.abs(values[density >= 1e-2]).max()) or 1.0
     shown = axis.pcolormesh(x, y, image, cmap="RdBu_r", vmin=-reach, vmax=reach, rasterized=True)

@@ -10,7 +10,7 @@ from ergodica.verify.audit.chains import Rung
 from ergodica.verify.audit.features import SHAPE_DEVIATIONS, Features
 from ergodica.verify.audit.ladder import Ladder, stuck
 from ergodica.verify.audit.law_tests import Laws, LawTest
-from ergodica.verify.audit.noise import Noise
+from ergodica.verify.audit.noise import HeldNoise
 from ergodica.verify.audit.one_step import Balance
 from ergodica.verify.audit.reference import Reference
 from ergodica.verify.audit.result import Estimate
@@ -40,7 +40,7 @@ class Findings(NamedTuple):
     ladder: Ladder
     trial: Trial
     balance: Balance | None
-    noise: Noise | None
+    noise: HeldNoise | None
     expected: np.ndarray
     expected_errors: np.ndarray
     temperature: float
@@ -242,7 +242,7 @@ def _balance_words(found: Balance, k: int, names: Names) -> str:
     return f"drift and noise between {both} miss each other by {missed} of the noise"
 
 
-def noise_check(found: Noise, alpha: float) -> Check:
+def noise_check(found: HeldNoise, alpha: float) -> Check:
     """Is the noise of consecutive steps independent?"""
     p = found.p_value
     if p >= alpha:

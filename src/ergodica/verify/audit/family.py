@@ -19,7 +19,7 @@ from ergodica.targets import Density, Truth, gallery
 from ergodica.verify.audit.audit_step import audited
 from ergodica.verify.audit.black_box import needed_arguments, one_line
 from ergodica.verify.audit.checks import percent
-from ergodica.verify.audit.family_words import BLIND_ABOVE, Row, ladder_top, unseen, words
+from ergodica.verify.audit.family_words import BLIND_ABOVE, FamilyRow, ladder_top, unseen, words
 from ergodica.verify.audit.result import Audit
 from ergodica.verify.tails import FALSE_ALARM, any_of, each_of
 
@@ -107,7 +107,7 @@ class FamilyAudit(Report):
         false_alarm: how often a right sampler is rejected.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[FamilyRow, ...] = ()
     p_value: float = 1.0
     false_alarm: float = FALSE_ALARM
 
@@ -134,7 +134,7 @@ class FamilyAudit(Report):
         return "\n".join(lines)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: FamilyRow) -> tuple[str, ...]:
     found = row.audit
     if found.temperature is None:
         return row.law.name, f"{row.law.temperature:g}", found.notes[0], "", "", "", ""
@@ -211,7 +211,7 @@ def audit_family(
 def _report(laws: list[KnownLaw], audits: list[Audit]) -> FamilyAudit:
     level = each_of(FALSE_ALARM, len(laws))
     # An audit's own level is above the family's: what it alone would reject may be no surprise among so many.
-    rows = tuple(Row(law, found, found.p_value < level) for law, found in zip(laws, audits, strict=True))
+    rows = tuple(FamilyRow(law, found, found.p_value < level) for law, found in zip(laws, audits, strict=True))
     p_value = any_of(min(row.audit.p_value for row in rows), len(rows))
     checks = tuple(
         Check(row.law.name, row.outcome == "passed", row.audit.p_value, level, _explained(row), row.audit.p_value)
@@ -223,7 +223,7 @@ def _report(laws: list[KnownLaw], audits: list[Audit]) -> FamilyAudit:
     return FamilyAudit(title, checks, words(rows), figures, rows, p_value)
 
 
-def _explained(row: Row) -> str:
+def _explained(row: FamilyRow) -> str:
     if row.audit.temperature is None:
         return row.audit.notes[0]
     if row.outcome == "undecided":

@@ -23,7 +23,7 @@ FRACTION_NAMES = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
 POWER_NAMES = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
 
 
-class Row(NamedTuple):
+class FamilyRow(NamedTuple):
     """One law, what the audit found on it, and whether that rejects the sampler at the family's level."""
 
     law: "KnownLaw"
@@ -61,7 +61,7 @@ class Measured(NamedTuple):
         return str(Estimate.of(self.value, self.error))
 
 
-def words(rows: Sequence[Row]) -> tuple[str, ...]:
+def words(rows: Sequence[FamilyRow]) -> tuple[str, ...]:
     """The sentences, most important first."""
     said = [*_standstill(rows), *_culprit(rows), *_temperature(rows), *_other(rows), *_bias(rows), *_untold(rows)]
     return tuple(said) if any(row.is_rejected for row in rows) else (_praise(rows), *said)
@@ -77,20 +77,20 @@ def ladder_top(found: Audit) -> StepBias:
     return min(found.bias, key=lambda row: abs(row.step_size - found.figures["ladder"][0]))
 
 
-def _standstill(rows: Sequence[Row]) -> list[str]:
+def _standstill(rows: Sequence[FamilyRow]) -> list[str]:
     """Laws on which there was nothing to estimate: the position never moves, the key is ignored, not finite."""
     stopped = [row for row in rows if row.audit.temperature is None]
     reasons = {note: [row.law.name for row in stopped if row.audit.notes[0] == note] for note in _first_notes(stopped)}
     return [_where(note, names, len(rows)) for note, names in reasons.items()]
 
 
-def _culprit(rows: Sequence[Row]) -> list[str]:
+def _culprit(rows: Sequence[FamilyRow]) -> list[str]:
     """What the moments of one step name as missing, on the first law on which they do."""
     named = [row for row in rows if row.is_rejected and "culprit" in row.audit.figures]
     return [_where(named[0].audit.figures["culprit"], [row.law.name for row in named], len(rows))] if named else []
 
 
-def _first_notes(rows: Sequence[Row]) -> list[str]:
+def _first_notes(rows: Sequence[FamilyRow]) -> list[str]:
     return list(dict.fromkeys(row.audit.notes[0] for row in rows))
 
 
@@ -101,7 +101,7 @@ def _where(sentence: str, names: Sequence[str], of: int) -> str:
     return f"{sentence} (on {'; '.join(names[:3])}{more})"
 
 
-def _temperature(rows: Sequence[Row]) -> list[str]:
+def _temperature(rows: Sequence[FamilyRow]) -> list[str]:
     """How the temperature found depends on the one asked for and on the dimension, where a law failed by it."""
     known = [row for row in rows if _is_known(row)]
     if not any(name in row.failed for row in known for name in HOT_CHECKS):
@@ -117,24 +117,24 @@ def _temperature(rows: Sequence[Row]) -> list[str]:
     return _of_asked(in_temperature, by_temperature) or _factor(known)
 
 
-def _is_known(row: Row) -> bool:
+def _is_known(row: FamilyRow) -> bool:
     found = row.audit.temperature
     return found is not None and found.value > 0 and found.high - found.low < found.value
 
 
-def _common_dim(rows: Sequence[Row]) -> int:
+def _common_dim(rows: Sequence[FamilyRow]) -> int:
     """The dimension in which most temperatures were tried."""
     dims = [row.law.dim for row in rows]
     return max(dims, key=dims.count)
 
 
-def _logarithm(row: Row) -> Measured:
+def _logarithm(row: FamilyRow) -> Measured:
     found = row.audit.temperature
     assert found is not None
     return Measured(math.log(found.value), (found.high - found.low) / (2 * 1.96 * found.value))
 
 
-def _power(rows: Sequence[Row], of: Callable[["KnownLaw"], float]) -> Measured | None:
+def _power(rows: Sequence[FamilyRow], of: Callable[["KnownLaw"], float]) -> Measured | None:
     """p of temperature found = c x^p, by least squares of logarithms; None where x is not varied."""
     x = np.log([of(row.law) for row in rows])
     if len(set(x)) < 2:
@@ -161,12 +161,12 @@ def _series(numbers: Sequence[float], link: str) -> str:
     return f"{', '.join(first)} {link} {last}" if first else last
 
 
-def _listed(rows: Sequence[Row], of: Callable[["KnownLaw"], float], what: str) -> str:
+def _listed(rows: Sequence[FamilyRow], of: Callable[["KnownLaw"], float], what: str) -> str:
     pairs = [f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows]
     return ", ".join(pairs)
 
 
-def _of_dimension(power: Measured, rows: Sequence[Row]) -> str:
+def _of_dimension(power: Measured, rows: Sequence[FamilyRow]) -> str:
     listed = _listed(rows, lambda law: law.dim, "at d =")
     unit = _mean([_relative(row, row.law.dim) for row in rows])
     if power.is_near(1) and unit.is_near(1):
@@ -176,12 +176,12 @@ def _of_dimension(power: Measured, rows: Sequence[Row]) -> str:
     return f"temperature changes with the dimension, as d to the power {power}: {listed}"
 
 
-def _relative(row: Row, expected: float) -> Measured:
+def _relative(row: FamilyRow, expected: float) -> Measured:
     found = _logarithm(row)
     return Measured(found.value - math.log(row.law.temperature * expected), found.error)
 
 
-def _of_asked(power: Measured | None, rows: Sequence[Row]) -> list[str]:
+def _of_asked(power: Measured | None, rows: Sequence[FamilyRow]) -> list[str]:
     """The temperature asked for is ignored, squared, ...; nothing where it is heeded."""
     if power is None or not power.misses(1):
         return []
@@ -196,7 +196,7 @@ def _of_asked(power: Measured | None, rows: Sequence[Row]) -> list[str]:
     return [f"temperature follows the one asked for to the power {power}: {listed}"]
 
 
-def _factor(rows: Sequence[Row]) -> list[str]:
+def _factor(rows: Sequence[FamilyRow]) -> list[str]:
     """One factor between what was asked for and what was found, where most laws failed and agree; else law by law."""
     ratios = [_relative(row, 1.0) for row in rows]
     factor = _mean(ratios)
@@ -210,7 +210,7 @@ def _factor(rows: Sequence[Row]) -> list[str]:
     return [f"samples at another temperature than asked for, but not by one factor on every law: {listed}"]
 
 
-def _other(rows: Sequence[Row]) -> list[str]:
+def _other(rows: Sequence[FamilyRow]) -> list[str]:
     """What failed besides the temperature: one sentence for each kind of check, as the first such law says it."""
     said = []
     names = dict.fromkeys(name for row in rows if row.audit.temperature is not None for name in row.failed)
@@ -224,7 +224,7 @@ def _other(rows: Sequence[Row]) -> list[str]:
     return said
 
 
-def _bias(rows: Sequence[Row]) -> list[str]:
+def _bias(rows: Sequence[FamilyRow]) -> list[str]:
     """The order of the bias that is known best."""
     known = [row for row in rows if row.audit.order is not None and row.audit.bias]
     if not known:
@@ -241,7 +241,7 @@ def _bias(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _untold(rows: Sequence[Row]) -> list[str]:
+def _untold(rows: Sequence[FamilyRow]) -> list[str]:
     names = [row.law.name for row in rows if row.outcome == "undecided"]
     sentence = "nothing could be told: the chains are too slow, or their bias too large, at the step sizes that fit"
     if len(names) == len(rows):
@@ -249,7 +249,7 @@ def _untold(rows: Sequence[Row]) -> list[str]:
     return [f"{sentence} (on {'; '.join(names)}); give more effort"] if names else []
 
 
-def _praise(rows: Sequence[Row]) -> str:
+def _praise(rows: Sequence[FamilyRow]) -> str:
     """Where nothing speaks against it."""
     told = [row for row in rows if row.outcome == "passed"]
     if not told:

@@ -21,7 +21,7 @@ LARGE_BIAS = 0.15  # change from h to h/4, relative, above which smaller steps a
 SMALL_BIAS = 0.03  # below which larger ones are
 FEW_STEPS = 3  # a relaxation this short needs no larger steps
 MOST_HALVINGS = 24
-SMALLER, STAY, LARGER = 1, 0, -1  # ways to go, in halvings
+GO_SMALLER, STAY_HERE, GO_LARGER = 1, 0, -1  # ways to go, in halvings
 MOST_FOLLOWED = 6
 INSISTENT_SHARE = 4  # times the share of the budget that one step size may take, where none has relaxed
 ESCAPE_STEPS = 8  # steps in which chains run away: in fewer, the step is just too large
@@ -74,15 +74,15 @@ class Ladder:
     def search(self) -> bool:
         """Finds the place of the ladder, or the best of those tried when the budget is spent; False where chains run
         away, or no three step sizes in a row give finite ones."""
-        before = SMALLER if self.spent else STAY
+        before = GO_SMALLER if self.spent else STAY_HERE
         for _ in range(MOST_HALVINGS):
             way = self._way(before)
             if self.escape is not None:
                 return False
-            if way != STAY and self.spent >= self.budget and self._settle_for_best():
+            if way != STAY_HERE and self.spent >= self.budget and self._settle_for_best():
                 return True
             self.top += way
-            if way == STAY or before * way < 0:
+            if way == STAY_HERE or before * way < 0:
                 return True
             before = way
         return self._settle_for_best()
@@ -129,23 +129,23 @@ class Ladder:
         for k in range(3):
             three.append(self.rung(self.top + k))
             if not three[k].is_finite:
-                return SMALLER
+                return GO_SMALLER
         change = self._change(three)
         if change > UNSTABLE_CHANGE:
-            return SMALLER if self.spent < self.budget else STAY
+            return GO_SMALLER if self.spent < self.budget else STAY_HERE
         if not three[2].is_relaxed and self._is_stable(self.top - 1):
-            return LARGER
+            return GO_LARGER
         if change > LARGE_BIAS or is_rough(three, self.features.scales, 1.0):
             below = self.rungs.get(self.top + 3)
             is_open = self._is_affordable(three) if below is None else below.is_relaxed
-            return SMALLER if is_open else STAY
+            return GO_SMALLER if is_open else STAY_HERE
         if three[0].relaxation > 1.5 * three[1].relaxation:  # large steps are rejected, or swing
-            return SMALLER
-        if before != SMALLER and change < SMALL_BIAS and three[0].relaxation > FEW_STEPS:
+            return GO_SMALLER
+        if before != GO_SMALLER and change < SMALL_BIAS and three[0].relaxation > FEW_STEPS:
             larger = self.rung(self.top - 1)
             if larger.is_finite and larger.relaxation < 0.8 * three[0].relaxation:
-                return LARGER
-        return STAY
+                return GO_LARGER
+        return STAY_HERE
 
     def _is_stable(self, place: int) -> bool:
         """Whether the step sizes of a ladder from there are not too large."""

@@ -22,7 +22,7 @@ UNEVEN_RATIO = 1.2  # ratio of mean squares by which steps do different things
 SECOND_ORDER = 2.83  # E[dx²] at h over that at h/2: 2 for a first-order process, 4 for one with momentum
 
 
-class Noise(NamedTuple):
+class HeldNoise(NamedTuple):
     """The clearest line in the lag-one products of the noise."""
 
     p_value: float
@@ -49,7 +49,7 @@ class Noise(NamedTuple):
         return self.is_second_order and self.spreads.max() > 2 * self.spreads.min()
 
 
-def noise(chains: Chains, rung: Rung, smaller: Rung, dim: int) -> Noise | None:
+def noise(chains: Chains, rung: Rung, smaller: Rung, dim: int) -> HeldNoise | None:
     """From chains that have relaxed, at two step sizes; None if they become non-finite."""
     paths = [
         chains.path(r.states, r.key_base, r.steps, r.step_size, steps)[..., :dim]
@@ -73,7 +73,7 @@ def noise(chains: Chains, rung: Rung, smaller: Rung, dim: int) -> Noise | None:
     correlations = means / np.sqrt(np.maximum(spreads * np.roll(spreads, -1), 1e-300))
     is_positive = bool(np.any(normal_score(means / np.maximum(errors, 1e-300), by_chain.shape[1]) > POSITIVE_SCORE))
     is_uneven = bool(np.any(each.max(0) > UNEVEN_RATIO * each.min(0)))
-    return Noise(p, period, correlations, spreads / spreads.mean(), is_second_order, is_positive, is_uneven)
+    return HeldNoise(p, period, correlations, spreads / spreads.mean(), is_second_order, is_positive, is_uneven)
 
 
 def _clearest_line(products: np.ndarray) -> tuple[float, int]:

@@ -37,7 +37,7 @@ from ergodica.verify.stationarity import (
 )  # fmt: skip
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
-CORNERS = 3  # points at which Hormander's condition is looked at
+REACH_POINTS = 3  # points at which Hormander's condition is looked at
 
 
 def certify(
@@ -191,7 +191,7 @@ class _Certifier:
 
     def _check_flow(self, sde: RecipeSde, places: np.ndarray) -> tuple[Check, list[Check], list[str]]:
         """The residual, and Hormander's condition from the same derivatives; for D = 0 with the momentum resampled."""
-        few, known = places[:CORNERS], None
+        few, known = places[:REACH_POINTS], None
         if sde.dim <= EXACT_LIMIT:
             both = np.concatenate([places, hypoellipticity.nudged(few)])
             found = currents(sde, both)

@@ -10,9 +10,9 @@ from ergodica.errors import InputError
 from ergodica.host.extras import require
 from ergodica.report import number
 
-SHOWN = 12  # coordinates in a printed law
-ROUNDING = 1e-10  # a bias below this is rounding
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+ROWS_SHOWN = 12  # coordinates in a printed law
+ROUNDING_BIAS = 1e-10  # a bias below this is rounding
+LINE_COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +83,11 @@ class DiscreteLaw:
         ]
         lines.append(f"  {'':>4}{'mean':>12}{'target':>12}{'variance':>12}{'target':>12}{'bias':>11}")
         variances, targets = np.diag(self.covariance), np.diag(self.target_covariance)
-        for i in range(min(self.dim, SHOWN)):
+        for i in range(min(self.dim, ROWS_SHOWN)):
             cells = "".join(f"{x:>12.5g}" for x in (self.mean[i], self.target_mean[i], variances[i], targets[i]))
             lines.append(f"  {i:>4}{cells}{signed_percent(self.bias[i]):>11}")
-        if self.dim > SHOWN:
-            lines.append(f"  ... and {self.dim - SHOWN} more")
+        if self.dim > ROWS_SHOWN:
+            lines.append(f"  ... and {self.dim - ROWS_SHOWN} more")
         lines.append(f"  largest error of a variance over all directions: {signed_percent(self.largest_bias)}")
         if self.transition is None:
             lines.append("  a Metropolis test makes the chain exact at every step size")
@@ -129,7 +129,7 @@ class LawTable:
             return tuple(math.nan for _ in self.columns)
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = np.log(bias[1] / bias[0]) / np.log(steps[1] / steps[0])
-        return tuple(float(s) if b > ROUNDING else math.nan for s, b in zip(slopes, bias[0], strict=True))
+        return tuple(float(s) if b > ROUNDING_BIAS else math.nan for s, b in zip(slopes, bias[0], strict=True))
 
     def table(self) -> str:
         """The bias as text."""
@@ -171,12 +171,14 @@ class LawTable:
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.add_subplot(xscale="log", yscale="log")
         for i, name in enumerate(self.columns):
-            is_seen = bias[:, i] > ROUNDING
+            is_seen = bias[:, i] > ROUNDING_BIAS
             label = name if np.any(is_seen) else f"{name} (no bias)"
-            axes.plot(steps[is_seen], bias[is_seen, i], "o-", ms=3, color=COLOURS[i % len(COLOURS)], label=label)
+            axes.plot(
+                steps[is_seen], bias[is_seen, i], "o-", ms=3, color=LINE_COLOURS[i % len(LINE_COLOURS)], label=label
+            )
             limit = self.stable_below[i]
             if limit is not None:
-                axes.axvline(limit, color=COLOURS[i % len(COLOURS)], ls=":", lw=1)
+                axes.axvline(limit, color=LINE_COLOURS[i % len(LINE_COLOURS)], ls=":", lw=1)
         axes.set_xlabel("step size (dotted: the largest stable one)" if any(self.stable_below) else "step size")
         axes.set_ylabel("largest relative error of a variance")
         axes.grid(alpha=0.3)
@@ -186,6 +188,6 @@ class LawTable:
 
 def signed_percent(share: float) -> str:
     """With its sign, three digits; as a factor where that is plainer."""
-    if abs(share) < ROUNDING:
+    if abs(share) < ROUNDING_BIAS:
         return "none"
     return f"x {1 + share:.3g}" if share >= 10 else f"{100 * share:+.3g} %"

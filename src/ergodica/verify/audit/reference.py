@@ -4,6 +4,7 @@ Exact where it can be: a Gaussian is drawn as such at any temperature, a target 
 temperature 1. Else by Metropolis-corrected leapfrog trajectories, which are exact but have to settle.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -74,8 +75,8 @@ def reference(
     if gaussian is not None:
         return gaussian
     draw = None if target.truth is None else target.truth.draw
-    if draw is not None and temperature == 1.0:
-        return _drawn(target.truth, layout, key, draws)
+    if target.truth is not None and draw is not None and temperature == 1.0:
+        return _drawn(target.truth, draw, layout, key, draws)
     # The same law again, for another step, need not be drawn again. The target is kept with its draws, so that no other
     # one can come by its id.
     name = (id(target), layout, temperature, effort, tuple(np.asarray(jax.random.key_data(key)).tolist()))
@@ -110,9 +111,9 @@ def _normals(key: Array, shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(np.asarray(jax.random.key_data(key))).standard_normal(shape)
 
 
-def _drawn(truth: Truth, layout: Layout, key: Array, draws: int) -> Reference:
+def _drawn(truth: Truth, one: Callable[[Array], PyTree], layout: Layout, key: Array, draws: int) -> Reference:
     block = 8192
-    draw = jax.jit(jax.vmap(lambda k: layout.ravel(truth.draw(k)).astype(jnp.float64)))
+    draw = jax.jit(jax.vmap(lambda k: layout.ravel(one(k)).astype(jnp.float64)))
     rows = [np.asarray(draw(jax.random.split(k, block))) for k in jax.random.split(key, max(draws // block, 1))]
     x = np.concatenate(rows).reshape(CHAIN_COUNT, -1, layout.size)
     mean, mean_error, deviation, variance_error = _moments(x)

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.errors import InputError
 from ergodica.host.validate import positive_number, whole
 from ergodica.report import Check, Report
 from ergodica.verify.certificate.assumptions import check_derivatives, check_tails
@@ -85,7 +86,8 @@ def certify_sde(
         >>> report.passed, report.repairs[0].kind, report.repairs[0].factor
         (False, 'diffusion', 2.0)
     """
-    dim = whole("dim", dim, 1, MOST_NUMBERS)  # for more, write a Recipe: eg.certify
+    if whole("dim", dim, 1) > MOST_NUMBERS:
+        raise InputError(f"dim is {dim}: expected at most {MOST_NUMBERS}; for more, write a Recipe: eg.certify")
     temperature, seed = positive_number("temperature", temperature), whole("seed", seed)
     sde = hand_written(drift, diffusion, hamiltonian, dim, temperature)
     with jax.enable_x64(True):

@@ -12,7 +12,6 @@ solved with it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -26,7 +25,7 @@ from ergodica.gradients import GradientNoise, Known, PerExample, as_gradient_noi
 from ergodica.integrators import Integrator, Kernel, Leapfrog
 from ergodica.phase import Phase
 from ergodica.recipe import Recipe
-from ergodica.targets import Target
+from ergodica.targets import Posterior, Target
 from ergodica.tree import Layout
 from ergodica.verify.discrete.affine import (
     AffineStep,
@@ -156,10 +155,7 @@ class _Chain:
         self.gaussian = as_density(gaussian, self.position)
         self.mean = gaussian.mean
         self.law = phase_law(recipe, self.gaussian, self.phase, temperature)
-
-    @cached_property
-    def spread(self) -> ExampleSpread:
-        return example_spread(self.target, self.position, self.mean)
+        self.spread: ExampleSpread | None = None  # of the examples' gradients: a pass over the data, made if needed
 
     def with_noise(self, given: GradientNoise | None, batch_size: int | None, compensate: bool | None) -> "_Column":
         """The chain with the noise of a batch, or with the V given, and what its steps subtract."""
@@ -181,12 +177,12 @@ class _Chain:
         return _Column(self, covariance, modes, self._subtracted(given, covariance, has_noise, compensate), batch_size)
 
     def _batch_noise(self, batch_size: int) -> tuple[np.ndarray, np.ndarray | None]:
-        if self.target.size is None:
+        if not isinstance(self.target, Posterior):
             raise InputError("batch_size is for targets with data (eg.Posterior): give this one gradient_noise=V")
         self.target.check_batch_size(batch_size)
-        factor = self.spread.factor(batch_size)
-        modes = self.spread.modes
-        return factor * self.spread.at_mean, None if modes is None else np.sqrt(factor) * modes
+        spread = self.spread = self.spread or example_spread(self.target, self.position, self.mean)
+        factor = spread.factor(batch_size)
+        return factor * spread.at_mean, None if spread.modes is None else np.sqrt(factor) * spread.modes
 
     def _subtracted(self, given, covariance: np.ndarray, has_noise: bool, compensate: bool | None) -> Known | None:
         if compensate is False or not has_noise:

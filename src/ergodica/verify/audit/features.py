@@ -72,31 +72,18 @@ class Features(NamedTuple):
         """By coordinate."""
         return np.isfinite(np.asarray(self.low)) | np.isfinite(np.asarray(self.high))
 
-    @property
-    def linear(self) -> slice:
-        return slice(0, self.dim)
+    def _part(self, k: int) -> slice:
+        # `shape`: skewness of every coordinate, kurtosis of every one, bend of every one where there are others
+        d, kinds = self.dim, 3 if self.dim > 1 else 2
+        sizes = (d, d, d, len(self.pairs[0]), kinds * d, len(self.triples[0]))
+        return slice(sum(sizes[:k]), sum(sizes[: k + 1]))
 
-    @property
-    def square(self) -> slice:
-        return slice(self.dim, 2 * self.dim)
-
-    @property
-    def equipartition(self) -> slice:
-        return slice(2 * self.dim, 3 * self.dim)
-
-    @property
-    def crossed(self) -> slice:
-        return slice(3 * self.dim, 3 * self.dim + len(self.pairs[0]))
-
-    @property
-    def shape(self) -> slice:
-        """Skewness of every coordinate, kurtosis of every one, bend of every one where there are others."""
-        start = self.crossed.stop
-        return slice(start, start + (3 if self.dim > 1 else 2) * self.dim)
-
-    @property
-    def triple(self) -> slice:
-        return slice(self.shape.stop, self.shape.stop + len(self.triples[0]))
+    linear = property(lambda self: self._part(0))
+    square = property(lambda self: self._part(1))
+    equipartition = property(lambda self: self._part(2))
+    crossed = property(lambda self: self._part(3))
+    shape = property(lambda self: self._part(4))
+    triple = property(lambda self: self._part(5))
 
     @property
     def size(self) -> int:

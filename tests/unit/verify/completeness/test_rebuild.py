@@ -7,7 +7,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.verify.completeness.rebuild import NoCurlError, rebuild_curl
-from tests.unit.verify.processes import HMC, SGHMC, SGNHT, nothing, random_process, true_error, turned
+from tests.unit.verify.completeness.processes import HMC, SGHMC, SGNHT, nothing, random_process, true_error, turned
 
 CURL = [[0.0, -1.0], [1.0, 0.0]]  # of HMC and SGHMC, z = (q, r)
 

@@ -224,7 +224,8 @@ def _in_jax(step: Any, init: Any, read: Any, layout: Layout) -> Step:
         return _like(after, state)
 
     def place(state: Any) -> Array:
-        return _flat(reader(state), layout)
+        leaves = _matching(reader(state), layout)
+        return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(jnp.float64) for leaf in leaves])
 
     return Step(start, move, place, layout, is_jax=True, is_bare=init is None)
 
@@ -233,11 +234,8 @@ def _in_numpy(step: Any, init: Any, read: Any, layout: Layout) -> Step:
     begin, reader = _starter(init), _reader(read, init is not None)
 
     def start(key: np.random.Generator, vector: np.ndarray) -> Any:
-        leaves, at = [], 0
-        for shape in layout.shapes:
-            count = int(np.prod(shape))
-            leaves.append(vector[at : at + count].reshape(shape).copy())
-            at += count
+        pieces = np.split(vector, np.cumsum([math.prod(shape) for shape in layout.shapes])[:-1])
+        leaves = [piece.reshape(shape).copy() for piece, shape in zip(pieces, layout.shapes, strict=True)]
         return begin(key, jax.tree.unflatten(layout.treedef, leaves))
 
     def place(state: Any) -> np.ndarray:
@@ -290,11 +288,6 @@ def _matching(position: PyTree, layout: Layout) -> list[Any]:
     if any(np.iscomplexobj(leaf) for leaf in leaves):
         raise InputError("the position after a step holds complex numbers, expected real ones")
     return leaves
-
-
-def _flat(position: PyTree, layout: Layout) -> Array:
-    leaves = _matching(position, layout)
-    return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(jnp.float64) for leaf in leaves])
 
 
 def work_of_gradient(target: Target, layout: Layout) -> float:

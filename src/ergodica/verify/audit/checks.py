@@ -149,7 +149,7 @@ def percent(share: float) -> str:
 
 
 def _law_checks(laws: Laws, found: Findings, names: Names, alpha: float) -> list[Check]:
-    """The tests of the stationary law. Of its shape it is told what is wrong only where mean and scale are right: it is
+    """The tests of the stationary law. What is wrong with its shape is said only where mean and scale are right: it is
     measured on the claimed ones."""
     checks: list[Check] = []
     for test in laws.tests:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ergodica.verify.audit.checks import percent
+from ergodica.verify.audit.law_tests import weighted_slope
 from ergodica.verify.audit.result import Audit, Estimate, StepBias
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def ladder_top(found: Audit) -> StepBias:
 def _standstill(rows: Sequence[FamilyRow]) -> list[str]:
     """Laws on which there was nothing to estimate: the position never moves, the key is ignored, not finite."""
     stopped = [row for row in rows if row.audit.temperature is None]
-    reasons = {note: [row.law.name for row in stopped if row.audit.notes[0] == note] for note in _first_notes(stopped)}
+    reasons: dict[str, list[str]] = {}
+    for row in stopped:
+        reasons.setdefault(row.audit.notes[0], []).append(row.law.name)
     return [_where(note, names, len(rows)) for note, names in reasons.items()]
 
 
@@ -88,10 +91,6 @@ def _culprit(rows: Sequence[FamilyRow]) -> list[str]:
     """What the moments of one step name as missing, on the first law on which they do."""
     named = [row for row in rows if row.is_rejected and "culprit" in row.audit.figures]
     return [_where(named[0].audit.figures["culprit"], [row.law.name for row in named], len(rows))] if named else []
-
-
-def _first_notes(rows: Sequence[FamilyRow]) -> list[str]:
-    return list(dict.fromkeys(row.audit.notes[0] for row in rows))
 
 
 def _where(sentence: str, names: Sequence[str], of: int) -> str:
@@ -108,7 +107,8 @@ def _temperature(rows: Sequence[FamilyRow]) -> list[str]:
         return []
     plain = [row for row in known if row.law.is_plain]
     by_dim = [row for row in plain if row.law.temperature == plain[0].law.temperature]
-    by_temperature = [row for row in plain if row.law.dim == _common_dim(plain)]
+    dims = [row.law.dim for row in plain]  # most temperatures were tried in one of them
+    by_temperature = [row for row in plain if row.law.dim == max(dims, key=dims.count)]
     by_temperature.sort(key=lambda row: row.law.temperature)
     in_dim = _power(by_dim, lambda law: law.dim)
     in_temperature = _power(by_temperature, lambda law: law.temperature)
@@ -120,12 +120,6 @@ def _temperature(rows: Sequence[FamilyRow]) -> list[str]:
 def _is_known(row: FamilyRow) -> bool:
     found = row.audit.temperature
     return found is not None and found.value > 0 and found.high - found.low < found.value
-
-
-def _common_dim(rows: Sequence[FamilyRow]) -> int:
-    """The dimension in which most temperatures were tried."""
-    dims = [row.law.dim for row in rows]
-    return max(dims, key=dims.count)
 
 
 def _logarithm(row: FamilyRow) -> Measured:
@@ -140,10 +134,7 @@ def _power(rows: Sequence[FamilyRow], of: Callable[["KnownLaw"], float]) -> Meas
     if len(set(x)) < 2:
         return None
     y, error = np.asarray([_logarithm(row) for row in rows]).T
-    weight = 1 / error**2
-    centre = np.average(x, weights=weight)
-    information = np.sum(weight * (x - centre) ** 2)
-    return Measured(float(np.sum(weight * (x - centre) * y) / information), float(information**-0.5))
+    return Measured(*weighted_slope(x, y, error))
 
 
 def _mean(values: Sequence[Measured]) -> Measured:
@@ -162,8 +153,7 @@ def _series(numbers: Sequence[float], link: str) -> str:
 
 
 def _listed(rows: Sequence[FamilyRow], of: Callable[["KnownLaw"], float], what: str) -> str:
-    pairs = [f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows]
-    return ", ".join(pairs)
+    return ", ".join(f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows)
 
 
 def _of_dimension(power: Measured, rows: Sequence[FamilyRow]) -> str:

@@ -17,7 +17,7 @@ vanishes there. With w = (1 + (x-m)/(m-low)) (1 - (x-m)/(high-m)), 1 where there
     v g / T + 1 - v'            1   v = x - m; x less the wall where there is one; (x - m) w between two
     u_i s_j (w_j g_j / T - w'_j)  0   for i != j
 
-The shape is told by bounded functions, so that heavy tails do no harm. With a = 3/2, b = 1/2 and, for a Gaussian u,
+The shape is measured by bounded functions, so that heavy tails do no harm. With a = 3/2, b = 1/2 and, for a Gaussian u,
 e^{a²/2} sin(a u) = a He1(u) - a³/6 He3(u) + ..., e^{a²/2} cos(a u) = 1 - a²/2 He2(u) + a⁴/24 He4(u) - ...:
 
     skewness  -6/(a² - b²)  [e^{a²/2} sin(a u)/a - e^{b²/2} sin(b u)/b]              = He3(u) + order 5

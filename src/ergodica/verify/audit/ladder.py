@@ -88,7 +88,7 @@ class Ladder:
         return self._settle_for_best()
 
     def _settle_for_best(self) -> bool:
-        """Takes the finite three that have relaxed most, and of those alike the ones that change least."""
+        """Takes the finite three that have relaxed most, and among equals those that change least."""
         tops = [t for t in self.rungs if all(t + k in self.rungs and self.rungs[t + k].is_finite for k in range(3))]
         if not tops:
             return False

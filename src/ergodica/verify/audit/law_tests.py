@@ -22,7 +22,7 @@ PARABOLA_WEIGHTS = np.array([1 / 3, -2, 8 / 3])
 STRAIGHT_WEIGHTS = np.array([0.0, -1.0, 2.0])
 SIGNIFICANT_SCORE = 3.0
 CLEAR_BIAS = 4.0  # standard errors of a bias that counts towards its order
-SIZES_FOR_ORDER = 3  # step sizes that show a bias clearly, from which its order is told
+SIZES_FOR_ORDER = 3  # step sizes that show a bias clearly, from which its order is estimated
 STILL_TO_COME = 4.0  # times what changed from the first to the second half of a record may be still to come
 UNSURE_FACTOR = 2.0  # times the error of that change, where the chains have not relaxed
 STILL_LARGE = 0.05  # change from h/2 to h/4 at which extrapolation is not trusted
@@ -147,17 +147,22 @@ def order(step_sizes: np.ndarray, bias: np.ndarray, errors: np.ndarray) -> Estim
         return None
     clear = clear[np.argsort(-step_sizes[clear])][-SIZES_FOR_ORDER:]
     x, y, noise = np.log(step_sizes[clear]), np.log(np.abs(bias[clear])), np.abs(errors[clear] / bias[clear])
-    weight = noise**-2
-    centre = np.average(x, weights=weight)
-    information = np.sum(weight * (x - centre) ** 2)
-    slope = np.sum(weight * (x - centre) * y) / information
+    slope, error = weighted_slope(x, y, noise)
     if len(clear) == 2:
         bend = np.abs(bias[clear[0]]) / 2
     else:
         local, gap = np.diff(y) / np.diff(x), np.diff(x)
         by_point = noise * np.array([1 / gap[0], 1 / gap[0] + 1 / gap[1], 1 / gap[1]])
         bend = max(abs(local[1] - local[0]) - np.linalg.norm(by_point), 0.0)
-    return Estimate.of(float(slope), float(np.hypot(information**-0.5, bend)))
+    return Estimate.of(slope, float(np.hypot(error, bend)))
+
+
+def weighted_slope(x: np.ndarray, y: np.ndarray, error: np.ndarray) -> tuple[float, float]:
+    """The slope of the line through y with these errors, by weighted least squares, and its standard error."""
+    weight = error**-2
+    centre = np.average(x, weights=weight)
+    information = np.sum(weight * (x - centre) ** 2)
+    return float(np.sum(weight * (x - centre) * y) / information), float(information**-0.5)
 
 
 @dataclass(frozen=True)

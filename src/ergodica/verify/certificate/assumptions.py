@@ -1,6 +1,6 @@
 """What a residual takes for granted: that exp(-H/T) is a law, and that derivatives are those of the functions.
 
-What autodiff is told to overlook, no other check can see: with `jax.lax.stop_gradient` on a preconditioner, with a
+No other check can see what autodiff overlooks: with `jax.lax.stop_gradient` on a preconditioner, with a
 floor or a jump, derivatives agree with each other and with nothing else. So the values themselves are asked: central
 differences at a point, and a chord of one standard deviation against the integral of the derivative along it
 (Gauss-Legendre), which sees jumps.

@@ -1,4 +1,4 @@
-"""What a user may hand over as a step, and how he is told what he may not."""
+"""What a user may hand over as a step, and how what is refused is explained."""
 
 from itertools import pairwise
 

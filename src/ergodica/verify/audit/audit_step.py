@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.errors import InputError
 from ergodica.host.progress import TellShare, waiting
 from ergodica.host.validate import positive_number, whole
 from ergodica.targets import Target
@@ -26,7 +25,7 @@ from ergodica.verify.audit.reference import Reference, reference
 from ergodica.verify.audit.report import stopped, summary, unfinished
 from ergodica.verify.audit.result import Audit
 from ergodica.verify.audit.trials import Trial, first_trial
-from ergodica.verify.sde import widened
+from ergodica.verify.sde import checked_position, widened
 
 JAX_BUDGET = 1.5e10  # of all chains of a JAX step, as `work` counts it: 2e8 numbers moved by Langevin steps
 NUMPY_BUDGET = 1.2e6  # calls of a NumPy step
@@ -98,7 +97,9 @@ def audited(
     tell: TellShare,
 ) -> Audit:  # fmt: skip
     """The audit, which tells the share of its work that is done."""
-    position = _position(target, position)
+    advice = "an audit needs one that JAX can differentiate, as eg.Density(potential, init=position)"
+    position = checked_position("audit", target, position, advice)
+    target.check(position)
     temperature, effort = positive_number("temperature", temperature), positive_number("effort", effort)
     step_size = None if step_size is None else positive_number("step_size", step_size)
     seed = whole("seed", seed)
@@ -115,20 +116,6 @@ def audited(
             lambda share: tell(SHARE_READY + (1 - SHARE_READY) * min(share, 1.0)),
         )  # fmt: skip
         return bench.audit(temperature, step_size)
-
-
-def _position(target: Any, position: PyTree) -> PyTree:
-    """The position to use; refuses a target that cannot be audited."""
-    if not isinstance(target, Target) or not target.has_potential:
-        raise InputError(
-            f"target is {type(target).__name__}: an audit needs a potential that JAX can differentiate, "
-            "as eg.Density(potential, init=position)"
-        )
-    position = target.init if position is None else position
-    if position is None:
-        raise InputError("no position: give audit(step, target, position), an example of where the step starts")
-    target.check(position)
-    return position
 
 
 @dataclass

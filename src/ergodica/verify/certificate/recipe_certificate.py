@@ -25,7 +25,7 @@ from ergodica.verify.certificate import hypoellipticity, recipe_checks
 from ergodica.verify.certificate.assumptions import check_derivatives, check_tails
 from ergodica.verify.certificate.auxiliaries import check_auxiliaries
 from ergodica.verify.certificate.points import walk
-from ergodica.verify.sde import RecipeSde, from_recipe, widened
+from ergodica.verify.sde import RecipeSde, checked_position, from_recipe, widened
 from ergodica.verify.stationarity import (
     EXACT_LIMIT,
     Currents,
@@ -75,10 +75,11 @@ def certify(
         >>> eg.certify(eg.sghmc(), eg.gallery.gaussian(2)).passed
         True
     """
-    _check_input(recipe, target, points)
-    position = target.init if position is None else position
-    if position is None:
-        raise InputError("certify needs a position to start from: give one, or give the target an `init`")
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"certify takes an eg.Recipe, got {type(recipe).__name__}; for functions: eg.certify_sde")
+    advice = "certify the recipe on a small density with positions of the same kind"
+    position = checked_position("certify", target, position, advice)
+    points = whole("points", points, 1)
     temperature, seed = positive_number("temperature", temperature), whole("seed", seed)
     with jax.enable_x64(True), spinner("certifying"):
         recipe, target, position = widened((recipe, target, position))
@@ -88,17 +89,6 @@ def certify(
         except jax.errors.UnexpectedTracerError:
             title = f"exp(-H/T) at T = {temperature:g}"
             return Report(title, (recipe_checks.left_behind(f"a field {recipe_checks.LEFT_BEHIND}"),))
-
-
-def _check_input(recipe: Any, target: Any, points: int) -> None:
-    if not isinstance(recipe, Recipe):
-        raise InputError(f"certify takes an eg.Recipe, got {type(recipe).__name__}; for functions: eg.certify_sde")
-    if not isinstance(target, Target) or not target.has_potential:
-        raise InputError(
-            f"certify needs a target with a potential (eg.Density, eg.Posterior), got {type(target).__name__}: "
-            "certify the recipe on a small density with positions of the same kind"
-        )
-    whole("points", points, 1)
 
 
 class _FlatPotential(eqx.Module):
@@ -176,12 +166,13 @@ class _Certifier:
         if all(check.passed for check in checks):  # else what follows would differentiate what is not there
             sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
             places = np.stack([np.asarray(Layout.of(phase).ravel(phase)) for phase in self.phases])
+            few = self.phases[:4]
             (residual, reach, notes), *others = _together(
                 lambda: self._check_flow(sde, places),
                 lambda: self._check_gamma(sde),
                 lambda: self._check_functions(sde, places),
-                self._check_auxiliaries,
-                lambda: self._check_faces(sde),
+                lambda: check_auxiliaries(self.recipe, [z.position for z in few[:3]], self.rngs[1], self.temperature),
+                lambda: recipe_checks.check_faces(self.recipe, self.target, sde, few, self.temperature),
             )
             gamma, functions, auxiliaries, faces = others
             checks += [*gamma, *functions, residual, *auxiliaries, *faces, *reach]
@@ -215,15 +206,6 @@ class _Certifier:
             return []
         few = self.phases[:4] if sde.dim > 50 else self.phases
         return [recipe_checks.check_correction(self.recipe, self.target, few, self.temperature)]
-
-    def _check_auxiliaries(self) -> list[Check]:
-        positions = [phase.position for phase in self.phases[:3]]
-        return check_auxiliaries(self.recipe, positions, self.rngs[1], self.temperature)
-
-    def _check_faces(self, sde: RecipeSde) -> list[Check]:
-        if self.target.domain is None:
-            return []
-        return [recipe_checks.check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature)]
 
     def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
         energy = _FlatPotential.of(self.target, self.phases[0].position, self.temperature)

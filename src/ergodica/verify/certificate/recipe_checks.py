@@ -155,17 +155,19 @@ def _gaps(recipe: Recipe, target: Target, places: Array, layout: Layout, tempera
     return jax.lax.map(gap, places)
 
 
-def check_faces(recipe: Recipe, target: Target, sde: Sde, phases: list[Phase], temperature: float) -> Check:
+def check_faces(recipe: Recipe, target: Target, sde: Sde, phases: list[Phase], temperature: float) -> list[Check]:
     """The normal flux at up to 16 faces, at each of the phases moved there, relative to what cancels in it."""
+    if target.domain is None:
+        return []
     name = "flux at the faces"
     try:
         for phase in phases:
             check_reflection(recipe, target, recipe.point_at(target, phase, temperature))
     except InputError as error:
-        return Check(name, False, 1.0, 0.0, str(error))
+        return [Check(name, False, 1.0, 0.0, str(error))]
     faces = _faces(target, phases[0])
     if not faces:
-        return Check(name, True, 0.0, 0.0, "the domain has no face")
+        return [Check(name, True, 0.0, 0.0, "the domain has no face")]
     largest, where = 0.0, faces[0]
     for phase in phases:
         for i, place in faces:
@@ -179,7 +181,7 @@ def check_faces(recipe: Recipe, target: Target, sde: Sde, phases: list[Phase], t
     words = f"no probability flows through {len(faces)} faces"
     if not largest <= FLUX_TOLERANCE:
         words = f"probability flows through the face position[{where[0]}] = {where[1]:.4g}: the law is not kept"
-    return Check(name, largest <= FLUX_TOLERANCE, largest, FLUX_TOLERANCE, words)
+    return [Check(name, largest <= FLUX_TOLERANCE, largest, FLUX_TOLERANCE, words)]
 
 
 def _faces(target: Target, phase: Phase) -> list[tuple[int, float]]:

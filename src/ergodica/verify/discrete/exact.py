@@ -39,7 +39,7 @@ from ergodica.verify.discrete.affine import (
 )
 from ergodica.verify.discrete.law import DiscreteLaw, LawTable
 from ergodica.verify.discrete.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
-from ergodica.verify.sde import widened
+from ergodica.verify.sde import checked_position, widened
 
 STABLE_RADIUS = (
     1 - 1e-13
@@ -91,7 +91,13 @@ def exact_law(
         >>> law.covariance.round(4).tolist()  # 1 / (1 - eps/2)
         [[1.0526, 0.0], [0.0, 1.0526]]
     """
-    _check_arguments(recipe, target)
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"exact_law takes the recipe first, then the target; the first is a {type(recipe).__name__}")
+    start = checked_position("exact_law", target, position, "it must see that the law is Gaussian")
+    if target.domain is not None:
+        raise InputError(
+            "the target has a domain: a chain that reflects is not linear; leave the domain out, or use a run"
+        )
     sizes: list[Any] = [step_size] if np.ndim(step_size) == 0 else list(step_size)  # pyright: ignore[reportArgumentType]
     batches = list(batch_size) if isinstance(batch_size, Iterable) else [batch_size]
     if not sizes or not batches:
@@ -101,9 +107,6 @@ def exact_law(
     structure.check_temperature(temperature)
     if compensate and gradient_noise is None and all(n is None for n in batches):
         raise InputError("compensate=True, but the chain has no gradient noise: give gradient_noise or batch_size")
-    start = target.init if position is None else position
-    if start is None:
-        raise InputError("the target has no init: give exact_law an example of the position, position=...")
     # standard promotion: what a potential closes over may be float32, and meets a float64 position here
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         chain = _Chain(widened(recipe), widened(target), start, integrator, float(temperature))
@@ -120,19 +123,6 @@ def _table(step_sizes: list[float], columns: list["_Column"]) -> LawTable:
         unstable = [size for size, row in zip(step_sizes, rows, strict=True) if row[i] is None]
         limits.append(column.largest_stable(min(unstable)) if unstable else None)
     return LawTable(tuple(step_sizes), tuple(column.label for column in columns), tuple(rows), tuple(limits))
-
-
-def _check_arguments(recipe: Any, target: Any) -> None:
-    if not isinstance(recipe, Recipe):
-        raise InputError(f"exact_law takes the recipe first, then the target; the first is a {type(recipe).__name__}")
-    if not isinstance(target, Target) or not target.has_potential:
-        raise InputError(
-            "exact_law needs a target with a potential (eg.Density, eg.Posterior), to see that it is Gaussian"
-        )
-    if target.domain is not None:
-        raise InputError(
-            "the target has a domain: a chain that reflects is not linear; leave the domain out, or use a run"
-        )
 
 
 class _Chain:

@@ -188,7 +188,7 @@ def test_bad_settings_are_told_in_one_line(settings, message):
 
 
 def test_a_target_without_a_potential_and_one_without_a_position_are_refused():
-    with pytest.raises(InputError, match="needs a potential"):
+    with pytest.raises(InputError, match="needs a target with a potential"):
         eg.audit(langevin, lambda x: x)
     with pytest.raises(InputError, match="no position"):
         eg.audit(langevin, eg.Density(lambda x: jnp.sum(x**2)))

@@ -128,7 +128,7 @@ ITEM = PaperItem(
         "ergodica_paper/big_picture/processes.py",
         "ergodica_paper/processes.py",
         "ergodica_paper/random_recipes.py",
-        "ergodica/verify/certificate/handwritten.py",
+        "ergodica/verify/certificate/sde_certificate.py",
         "ergodica/verify/completeness/rebuild.py",
     ),
     seconds=(40.0, 240.0),

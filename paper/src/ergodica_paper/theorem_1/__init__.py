@@ -52,7 +52,7 @@ ITEM = PaperItem(
         "ergodica_paper/random_recipes.py",
         "ergodica_paper/theorem_1/naive_sghmc.py",
         "ergodica_paper/theorem_1/admissible.py",
-        "ergodica/verify/certificate/recipe.py",
+        "ergodica/verify/certificate/recipe_certificate.py",
     ),
     seconds=(40.0, 180.0),
 )

@@ -1,6 +1,7 @@
 """What `eg.exact_law` returns: the law of one discrete chain, or a table of laws against step size and batch."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,23 +136,19 @@ class LawTable:
         """The bias as text."""
         width = max(12, *(len(name) + 2 for name in self.columns))
         lines = ["largest relative error of a variance over all directions of the position"]
-        lines.append(
-            f"{'step size':>12}" + "".join(f"{name:>{width}}" for name in self.columns) + f"{'relaxation':>14}"
-        )
+
+        def add(head: str, cells: Iterable[str], last: str = "") -> None:
+            lines.append(f"{head:>12}" + "".join(f"{cell:>{width}}" for cell in cells) + (last and f"{last:>14}"))
+
+        add("step size", self.columns, "relaxation")
         for size, row in zip(self.step_sizes, self.laws, strict=True):
-            cells = [
-                "unstable" if law is None else signed_percent(law.largest_bias) + "*" * bool(law.cuts) for law in row
-            ]
+            bias = (f"{signed_percent(law.largest_bias)}{'*' * bool(law.cuts)}" if law else "unstable" for law in row)
             # a batch adds noise and leaves A as it is: one relaxation for the row
-            times = [f"{number(law.relaxation)} steps" for law in row if law is not None and law.relaxation > 0]
-            lines.append(
-                f"{size:>12.4g}" + "".join(f"{cell:>{width}}" for cell in cells) + f"{(times or ['-'])[0]:>14}"
-            )
-        orders = ("-" if math.isnan(order) else f"{order:.2f}" for order in self.orders)
-        lines.append(f"{'order':>12}" + "".join(f"{order:>{width}}" for order in orders))
+            times = (f"{number(law.relaxation)} steps" for law in row if law is not None and law.relaxation > 0)
+            add(f"{size:.4g}", bias, next(times, "-"))
+        add("order", ("-" if math.isnan(order) else f"{order:.2f}" for order in self.orders))
         if any(law is None for row in self.laws for law in row):
-            limits = ("-" if limit is None else f"{limit:.4g}" for limit in self.stable_below)
-            lines.append(f"{'stable below':>12}" + "".join(f"{limit:>{width}}" for limit in limits))
+            add("stable below", ("-" if limit is None else f"{limit:.4g}" for limit in self.stable_below))
         if any(law is not None and law.cuts for row in self.laws for law in row):
             lines.append("* the gradient brings more noise than the step injects: cut at zero")
         return "\n".join(lines)
@@ -173,12 +170,10 @@ class LawTable:
         for i, name in enumerate(self.columns):
             is_seen = bias[:, i] > ROUNDING_BIAS
             label = name if np.any(is_seen) else f"{name} (no bias)"
-            axes.plot(
-                steps[is_seen], bias[is_seen, i], "o-", ms=3, color=LINE_COLOURS[i % len(LINE_COLOURS)], label=label
-            )
-            limit = self.stable_below[i]
+            colour, limit = LINE_COLOURS[i % len(LINE_COLOURS)], self.stable_below[i]
+            axes.plot(steps[is_seen], bias[is_seen, i], "o-", ms=3, color=colour, label=label)
             if limit is not None:
-                axes.axvline(limit, color=LINE_COLOURS[i % len(LINE_COLOURS)], ls=":", lw=1)
+                axes.axvline(limit, color=colour, ls=":", lw=1)
         axes.set_xlabel("step size (dotted: the largest stable one)" if any(self.stable_below) else "step size")
         axes.set_ylabel("largest relative error of a variance")
         axes.grid(alpha=0.3)

@@ -29,7 +29,12 @@ from .samplers import (
 )
 from .sampling import sample
 from .targets import Box, Density, External, Posterior, gallery, positive
-from .verify import audit, audit_family, certify, certify_sde, exact_law, rebuild_curl
+from .verify.audit.audit_step import audit
+from .verify.audit.family import audit_family
+from .verify.certificate.recipe_certificate import certify
+from .verify.certificate.sde_certificate import certify_sde
+from .verify.completeness.rebuild import rebuild_curl
+from .verify.discrete.exact import exact_law
 
 __all__ = [
     "BatchPair",

@@ -38,7 +38,7 @@ class Numbers(NamedTuple):
     temperature: Any = 1.0
     scaled: Any = 0.0  # (dim,): f_i (1 + scaled_i)
     flipped: Any = 0.0  # (dim, dim): Q_ij (1 - flipped_ij) in the drift, which may not be skew
-    index: Any = 0.0  # of sum_j d_i (D + Q)_ij in the place of sum_j d_j (D + Q)_ij
+    index: Any = 0.0  # of sum_j d_i (D + Q)_ij instead of sum_j d_j (D + Q)_ij
 
 
 class Case(NamedTuple):

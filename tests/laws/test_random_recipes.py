@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.random_recipes import (
-    Plan,
+    RecipePlan,
     build,
     dense_curl,
     dense_diffusion,
@@ -23,9 +23,9 @@ from tests.oracle import correction, drift, fokker_planck, weak_form
 from tests.oracle.stationarity import QUICK
 
 TEMPERATURES = (1.0, 2.0)
-DENSE = Plan(2, 0, False, (("position", "dense"),), ((("position", "position"), "dense"),))
+DENSE = RecipePlan(2, 0, False, (("position", "dense"),), ((("position", "position"), "dense"),))
 # D on every slot; Q on the position, between slots of 3, 2 and 1 numbers, and to a scalar slot: 6 numbers in all
-WHOLE = Plan(
+WHOLE = RecipePlan(
     0,
     2,
     True,
@@ -39,7 +39,7 @@ WHOLE = Plan(
 )
 PLANAR = {
     "on the position": DENSE,
-    "between slots": Plan(
+    "between slots": RecipePlan(
         1,
         0,
         True,

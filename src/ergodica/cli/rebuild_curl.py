@@ -12,7 +12,7 @@ import numpy as np
 from ergodica.cli.arguments import json_option, load, seed_option, show
 from ergodica.errors import InputError
 from ergodica.host.extras import require
-from ergodica.verify.completeness.rebuild import BULK, NoCurlError, as_process, checked_box, rebuild_curl
+from ergodica.verify.completeness.rebuild import BULK_DENSITY, NoCurlError, as_process, checked_box, rebuild_curl
 from ergodica.verify.completeness.rebuilt_curl import RebuiltCurl
 from ergodica.verify.hand_written import HandWritten
 
@@ -104,7 +104,7 @@ def entry(axis: Any, q: RebuiltCurl, process: HandWritten, middle: np.ndarray, r
     density = density_at(process, points)
     with jax.enable_x64(True):
         values = np.asarray(jax.jit(jax.vmap(q.at))(jnp.asarray(points, jnp.float64)))[:, row, col]
-    image = np.where(density >= BULK, values, np.nan).reshape(PANEL_SIDE, PANEL_SIDE)
+    image = np.where(density >= BULK_DENSITY, values, np.nan).reshape(PANEL_SIDE, PANEL_SIDE)
     # in three dimensions Q p decays slower than p, and Q at the rim would drown the rest
     reach = 1.4 * float(np.abs(values[density >= 1e-2]).max()) or 1.0
     shown = axis.pcolormesh(x, y, image, cmap="RdBu_r", vmin=-reach, vmax=reach, rasterized=True)

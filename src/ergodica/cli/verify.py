@@ -10,9 +10,9 @@ import ergodica as eg
 from ergodica.cli.arguments import json_option, load, seed_option, show
 from ergodica.errors import InputError
 from ergodica.targets import Target
-from ergodica.verify.audit import audit
+from ergodica.verify.audit.audit_step import audit
+from ergodica.verify.audit.black_box import is_key_name, needed_arguments
 from ergodica.verify.audit.family import audit_family
-from ergodica.verify.audit.steps import is_key_name, needed_arguments
 from ergodica.verify.specimens import SAMPLERS
 
 STEP_SIGNATURE = "step(key, position, step_size)"

@@ -27,7 +27,12 @@ def digest(*parts: str | np.ndarray) -> str:
 def traced(function: Callable, *arguments: Any) -> tuple[str, list[np.ndarray]]:
     """The function's jaxpr as text, and every constant that it or anything it calls closes over."""
     closed, _, _ = eqx.filter_make_jaxpr(function)(*arguments)
-    return without_addresses(str(closed.jaxpr)), [_as_numbers(constant) for constant in _constants(closed)]
+    return without_addresses(str(closed.jaxpr)), constants(closed)
+
+
+def constants(closed: Any) -> list[np.ndarray]:
+    """Every constant of a closed jaxpr, and of all that is called within it: their values are not in its text."""
+    return [_as_numbers(constant) for constant in _constants(closed)]
 
 
 def traced_digest(function: Callable, *arguments: Any) -> str:

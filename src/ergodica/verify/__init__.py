@@ -1,20 +1,9 @@
-"""Is it right? Certificates, the completeness theorem, exact discrete laws, and audits of anybody's sampler."""
+"""Is it right? Certificates, the completeness theorem, exact discrete laws, and audits of anybody's sampler.
 
-from ergodica.report import Check, Report
-from ergodica.verify.audit import Audit, FamilyAudit, audit, audit_family
-from ergodica.verify.certificate import certify, certify_sde
-from ergodica.verify.completeness import rebuild_curl
-from ergodica.verify.discrete import exact_law
+certificate/    Theorem 1: `eg.certify` for a recipe, `eg.certify_sde` for a hand-written SDE.
+completeness/   Theorem 2: `eg.rebuild_curl`.
+discrete/       `eg.exact_law` of a discrete chain on a Gaussian target.
+audit/          `eg.audit` and `eg.audit_family`: a black-box step, by running it.
 
-__all__ = [
-    "Audit",
-    "Check",
-    "FamilyAudit",
-    "Report",
-    "audit",
-    "audit_family",
-    "certify",
-    "certify_sde",
-    "exact_law",
-    "rebuild_curl",
-]
+Nothing is imported here, so that each of these loads only what it needs.
+"""

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
+from ergodica.host.validate import kind_of
 from ergodica.verify.sde import Sde, at
 
 CHUNK_POINTS = 16_384  # evaluated in one compiled call
@@ -115,7 +116,7 @@ def hand_written(
     functions = {"hamiltonian": hamiltonian, "drift": drift, "diffusion": diffusion}
     for name, function in functions.items():
         if not callable(function):
-            raise InputError(f"{name} is {function!r}: expected a jnp function of one flat vector")
+            raise InputError(f"{name} is {kind_of(function)}: expected a jnp function of one flat vector")
     dim = _fitting_dim(functions) if dim is None else int(dim)
     wrong = _mismatch(functions, dim)
     if wrong:

@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.energy import Gaussian
+from ergodica.errors import InputError
 from ergodica.fields import Constant
+from ergodica.host.validate import kind_of
 from ergodica.phase import Evaluation, Phase
 from ergodica.recipe import Recipe
 from ergodica.targets import Target
@@ -128,6 +130,18 @@ def coordinate_names(phase: PyTree, root: str = "", limit: float = MOST_NAMES) -
             return ()
         names += [entry(name.removeprefix("."), index) for index in np.ndindex(leaf.shape)]
     return tuple(names)
+
+
+def checked_position(who: str, target: Any, position: PyTree, advice: str) -> PyTree:
+    """The position to look at, by default the target's `init`; refuses a target without a potential."""
+    if not isinstance(target, Target) or not target.has_potential:
+        raise InputError(
+            f"{who} needs a target with a potential (eg.Density, eg.Posterior), got {kind_of(target)}: {advice}"
+        )
+    position = target.init if position is None else position
+    if position is None:
+        raise InputError(f"no position: give {who} position=, an example of it, or give the target an `init`")
+    return position
 
 
 def widened(x: PyTree) -> PyTree:

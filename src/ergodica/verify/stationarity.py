@@ -145,6 +145,18 @@ def probed_residual(sde: Sde, points: Array, key: Array, probes: int = PROBE_COU
     return ProbedResidual(value, error, per_drift, probes)
 
 
+def check_by_probes(sde: Sde, points: np.ndarray, key: Array) -> Check:
+    """The residual of a large phase at points (n, dim), with its standard error."""
+    probed = probed_residual(sde, jnp.asarray(points), key)
+    worst, p_value = int(np.argmax(np.abs(probed.value / probed.error))), probed.p_value
+    words = (
+        f"by {probed.probes} probes at each point: {probed.value[worst]:.3g} +- {probed.error[worst]:.2g} at worst; "
+        f"a relative drift error of {probed.smallest_seen():.1e} would have been seen; false alarm {FALSE_ALARM:g}"
+    )
+    figure = float(abs(probed.value[worst] / probed.error[worst]))
+    return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, probed.bound, words, p_value)
+
+
 @eqx.filter_jit
 def _probes(sde: Sde, patterns: Array, z: Array, keys: Array) -> tuple[Array, Array]:
     """For each key, the residual by one probe, and what drift errors with these patterns of signs leave."""

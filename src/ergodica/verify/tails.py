@@ -17,8 +17,8 @@ def two_sided(score: ArrayLike) -> np.ndarray:
 
 
 def threshold(p: float) -> float:
-    """The score with two_sided(score) = p."""
-    return -float(ndtri(p / 2))
+    """The score with two_sided(score) = p; 37.5 for all p below the smallest normal number."""
+    return -float(ndtri(max(p, np.finfo(float).tiny) / 2))
 
 
 def t_two_sided(t: ArrayLike, freedom: float) -> np.ndarray:

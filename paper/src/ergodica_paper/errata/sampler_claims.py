@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ergodica.verify.certificate import SdeCertificate
+from ergodica.verify.certificate.sde_certificate import SdeCertificate
 from ergodica_paper.errata.samplers import AGREES, Examined, certified, repairs_of
 from ergodica_paper.flat import RESIDUAL
 from ergodica_paper.printed import equations

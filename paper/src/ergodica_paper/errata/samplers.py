@@ -9,7 +9,7 @@ import numpy as np
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.certificate import SdeCertificate
+from ergodica.verify.certificate.sde_certificate import SdeCertificate
 from ergodica_paper.flat import RESIDUAL, flat_sde
 from ergodica_paper.printed import RIGHT, SLIPS, WRONG, HandwrittenSde, Slip
 from ergodica_paper.printed.equations import MASS

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergodica.verify.completeness.rebuild import BULK, TOLERANCE
+from ergodica.verify.completeness.rebuild import BULK_DENSITY, CURL_TOLERANCE
 from ergodica.verify.hand_written import hand_written
 from ergodica_paper import style
 from ergodica_paper.processes import Process, of
@@ -24,7 +24,7 @@ def pictured(r: Rebuilt) -> tuple[Picture, Table]:
     """The drift, the rebuilt Q_21, and how far it, or the drift through it, is off."""
     plane = r.plane
     shape = (PIXELS, PIXELS)
-    bulk = (plane.density >= BULK).reshape(shape)
+    bulk = (plane.density >= BULK_DENSITY).reshape(shape)
     entry = plane.curl[:, 1, 0].reshape(shape)
     off = (np.abs(plane.curl[:, 1, 0] - 1) if r.gap is not None else plane.error).reshape(shape)
     label = "log10 |$Q_{21}$ − 1|" if r.gap is not None else "log10 of the drift's error over its size"
@@ -83,8 +83,8 @@ def errors_of(found: list[RandomProcess]) -> Picture:
     for row, (kind, mark) in enumerate(zip(KINDS, ("o", "s", "^"), strict=True)):
         errors = [r.error for r in found if r.kind is kind]
         axis.plot(errors, row + np.linspace(-0.25, 0.25, len(errors)), mark, color="#0072B2", markersize=4, alpha=0.6)
-    axis.axvline(TOLERANCE, color="#000000", linestyle="--", linewidth=1)
-    axis.text(TOLERANCE * 0.8, len(KINDS) - 1.0, "tolerance", ha="right", va="center", fontsize=9)
+    axis.axvline(CURL_TOLERANCE, color="#000000", linestyle="--", linewidth=1)
+    axis.text(CURL_TOLERANCE * 0.8, len(KINDS) - 1.0, "tolerance", ha="right", va="center", fontsize=9)
     axis.set(
         xscale="log",
         ylim=(-0.6, len(KINDS) - 0.4),

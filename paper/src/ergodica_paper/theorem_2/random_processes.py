@@ -11,10 +11,10 @@ import numpy as np
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
-from ergodica.verify.completeness.rebuild import TOLERANCE
+from ergodica.verify.completeness.rebuild import CURL_TOLERANCE
 from ergodica_paper.processes import ConstantMatrix, Process, circling, ornstein_uhlenbeck
 from ergodica_paper.result import Ask, Claim
-from ergodica_paper.theorem_2.rebuilt import BULK, CLOSE, RESOLUTION, look
+from ergodica_paper.theorem_2.rebuilt import BULK_DENSITY, CLOSE, RESOLUTION, look
 from ergodica_paper.verdict import Answer, judged, yes_if
 
 POINTS = 1_000  # drawn in the box of the bulk, where drift and Q are compared
@@ -97,7 +97,7 @@ class RandomProcess(NamedTuple):
 
     @property
     def is_back(self) -> bool:
-        return self.passed and self.error <= TOLERANCE and (self.gap is None or self.gap <= CLOSE)
+        return self.passed and self.error <= CURL_TOLERANCE and (self.gap is None or self.gap <= CLOSE)
 
 
 def rebuild_random(ask: Ask) -> list[RandomProcess]:
@@ -123,7 +123,7 @@ def drawn(kind: Kind, process: Process, curl: Any, seed: list[int]) -> RandomPro
         points = jnp.asarray(points)
         energy, drift, rebuilt_curl, rebuilt = (np.asarray(a) for a in look(process, q.at, points))
         given, diffusion = (np.asarray(a) for a in _matrices(curl, process.diffusion, points))
-    bulk = energy <= energy.min() - np.log(BULK)
+    bulk = energy <= energy.min() - np.log(BULK_DENSITY)
     size = np.sqrt(np.square(drift[bulk]).sum(axis=1).mean())
     error = float(np.sqrt(np.square(rebuilt - drift)[bulk].sum(axis=1)).max() / size)
     gap = float(np.abs(rebuilt_curl - given)[bulk].max() / np.abs(given + diffusion)[bulk].max())
@@ -184,5 +184,6 @@ def random_claim(found: list[RandomProcess]) -> Claim:
         },
         picture="random",
         rule="Kind by kind, every process comes back: eg.rebuild_curl gives a Q, the drift through it is within "
-        f"{TOLERANCE:g} of its size, and in two dimensions, where Q is unique, Q within {CLOSE:g} of what it must be.",
+        f"{CURL_TOLERANCE:g} of its size, and in two dimensions, where Q is unique, Q within {CLOSE:g} of what it must "
+        "be.",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.completeness.rebuild import BULK, DECAY, TOLERANCE, NoCurlError
+from ergodica.verify.completeness.rebuild import BULK_DENSITY, CURL_TOLERANCE, SHELL_DECAY, NoCurlError
 from ergodica.verify.completeness.rebuilt_curl import RebuiltCurl
 from ergodica.verify.hand_written import hand_written
 from ergodica_paper.processes import Process, of
@@ -54,7 +54,7 @@ class Rebuilt(NamedTuple):
         """Largest |Q - the paper's Q| in the bulk; None in three dimensions, where Q is not unique."""
         if self.dim > 2:
             return None
-        bulk = self.plane.density >= BULK
+        bulk = self.plane.density >= BULK_DENSITY
         return float(np.abs(self.plane.curl[bulk] - PRINTED).max())
 
     @property
@@ -96,7 +96,7 @@ def plane_of(q: RebuiltCurl, process: Process) -> Plane:
         looked = [np.asarray(a) for a in look(process, q.at, jnp.asarray(points))]
     energy, drift, curl, rebuilt = looked
     density = np.exp(energy.min() - energy)
-    size = np.sqrt(np.square(drift[density >= BULK]).sum(axis=1).mean())
+    size = np.sqrt(np.square(drift[density >= BULK_DENSITY]).sum(axis=1).mean())
     error = np.abs(rebuilt - drift).max(axis=1) / size
     return Plane(x, y, density, drift, curl, error)
 
@@ -143,8 +143,8 @@ def named_claim(every: list[Rebuilt | Refused]) -> Claim:
         f"{'; '.join(parts)}.",
         {r.name: {"drift_error": r.curl.error, "curl_error": r.gap, "largest_Q": r.curl.largest} for r in found},
         picture=f"curl-{found[0].name}" if found else "",
-        rule=f"Sampler by sampler: the drift through the rebuilt Q is within {TOLERANCE:g} of its size, and in two "
-        f"dimensions, where Q is unique, Q is within {CLOSE:g} of the paper's.",
+        rule=f"Sampler by sampler: the drift through the rebuilt Q is within {CURL_TOLERANCE:g} of its size, and in "
+        f"two dimensions, where Q is unique, Q is within {CLOSE:g} of the paper's.",
     )
 
 
@@ -177,8 +177,8 @@ def condition_claim(seed: int) -> Claim:
         picture="shells",
         kind="ours",
         rule="eg.rebuild_curl finds the Fokker-Planck residual of the process at rounding and refuses it for its "
-        f"current, which does not fall below {DECAY:g} of itself from shell to shell of doubling width; and a Q by "
-        f"hand gives its drift by Eq. CorrectDrift to {ROUNDING:g} of its size.",
+        f"current, which does not fall below {SHELL_DECAY:g} of itself from shell to shell of doubling width; and a Q "
+        f"by hand gives its drift by Eq. CorrectDrift to {ROUNDING:g} of its size.",
     )
 
 

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from ergodica.targets import gallery
-from ergodica.verify.audit import Audit, audit
+from ergodica.verify.audit.audit_step import audit
+from ergodica.verify.audit.result import Audit
 
 RuleFamily = tuple["UpdateRule", ...]  # a right step first, then the wrong ones made from it
 

@@ -1,7 +1,4 @@
-"""The audit of anybody's step: what law does it sample, and is it the one that it claims?"""
+"""The audit of anybody's step (`audit_step`) and of a sampler for any potential (`family`): what do they sample?
 
-from ergodica.verify.audit.engine import audit
-from ergodica.verify.audit.family import FamilyAudit, audit_family
-from ergodica.verify.audit.result import Audit, Estimate
-
-__all__ = ["Audit", "Estimate", "FamilyAudit", "audit", "audit_family"]
+black_box -> chains -> trials, ladder (step sizes) -> law_tests, one_step, noise (statistics) -> checks -> report
+"""

@@ -22,42 +22,47 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.verify.audit.black_box import Step
 from ergodica.verify.audit.features import Features
-from ergodica.verify.audit.moments import BLOCK, Balance, moved_pairs
+from ergodica.verify.audit.one_step import BLOCK_PAIRS, Balance, moved_pairs
 from ergodica.verify.audit.reference import Reference
-from ergodica.verify.audit.steps import Step
 
-FAR, NEAR = 64.0, 2.0  # times the step of `balance`: means of dx stand out from the noise as the root of the step size
-BLOCKS = 24
-CLEAR = 6.0  # standard errors of a Gamma that is there
-FITS = 5.0  # standard errors within which one factor explains all that is left over
-SURE, CLOSE = 0.12, 0.3  # standard error and distance of a factor that may be called 1 or 2
-REFUSED = 0.005  # share of steps that stand still where there is a Metropolis test
-HARSHEST = 50.0  # b of a test that takes next to nothing uphill
-ALIKE = 0.15  # distance of b from what it is compared with, relative
+FAR_STEP, NEAR_STEP = (
+    64.0,
+    2.0,
+)  # times the step of `balance`: means of dx stand out from the noise as the root of the step size
+MOST_BLOCKS = 24
+CLEAR_GAMMA = 6.0  # standard errors of a Gamma that is there
+FITS_WITHIN = 5.0  # standard errors within which one factor explains all that is left over
+SURE_ERROR, CLOSE_FACTOR = 0.12, 0.3  # standard error and distance of a factor that may be called 1 or 2
+REFUSED_SHARE = 0.005  # share of steps that stand still where there is a Metropolis test
+HARSHEST_TEST = 50.0  # b of a test that takes next to nothing uphill
+CLOSE_HARSHNESS = 0.15  # distance of b from what it is compared with, relative
 
 
 def culprit(step: Step, features: Features, law: Reference, balance: Balance, seed: int) -> str | None:
     """What a step that was rejected leaves out, in words; None where its moments do not tell."""
     half = len(law.draws) // 2
-    per_block = min(max(BLOCK // half, 1), law.draws.shape[1])
+    per_block = min(max(BLOCK_PAIRS // half, 1), law.draws.shape[1])
     deviation, rows, stands, climbs = np.asarray(features.deviation), [], [], []
-    blocks = range(0, law.draws.shape[1] - per_block + 1, per_block)[:BLOCKS]
+    blocks = range(0, law.draws.shape[1] - per_block + 1, per_block)[:MOST_BLOCKS]
     for k, at in enumerate(blocks):
         one, other = law.draws[:half, at : at + per_block], law.draws[half : 2 * half, at : at + per_block]
         pair = (one, other)
         slopes = [np.asarray(_slopes(features, jnp.asarray(x))) * deviation for x in pair]
         far, near = (
             [dx / deviation for dx in moved_pairs(step, one, other, np.random.SeedSequence([seed, 6, k]), h)]
-            for h in (FAR * balance.step_size, NEAR * balance.step_size)
+            for h in (FAR_STEP * balance.step_size, NEAR_STEP * balance.step_size)
         )
         places = [(x - np.asarray(features.mean)) / deviation for x in pair]
-        rows.append(np.concatenate([_with_one(far, slopes) / FAR, _with_place(places, near, slopes) / NEAR], axis=2))
+        rows.append(
+            np.concatenate([_with_one(far, slopes) / FAR_STEP, _with_place(places, near, slopes) / NEAR_STEP], axis=2)
+        )
         stands.append(np.mean([(dx == 0).all(-1) for dx in far]))
         climbs += [np.where((dx == 0).all(-1), np.nan, (dx * g).sum(-1)) for dx, g in zip(near, slopes, strict=True)]
     refused = float(np.mean(stands))
     ratio = 1 - balance.residual[: step.dim]
-    is_alike = np.all(np.abs(ratio - ratio.mean()) < CLOSE * ratio.mean() + 2 * balance.error[: step.dim])
+    is_alike = np.all(np.abs(ratio - ratio.mean()) < CLOSE_FACTOR * ratio.mean() + 2 * balance.error[: step.dim])
     tested = _test(refused, float(ratio.mean()), harshness(np.stack(climbs)), features) if is_alike else None
     return tested or _gamma(np.mean(rows, axis=0))
 
@@ -66,7 +71,7 @@ def harshness(climbs: np.ndarray) -> float:
     """b of a Metropolis test that takes u = dx . grad U/T uphill with the chance exp(-b u), from the u of moves, NaN
     where they were refused: as many as went downhill, and as far, would have gone uphill."""
     refused, down = np.isnan(climbs).sum(), -climbs[climbs < 0]
-    low, high = 0.0, HARSHEST
+    low, high = 0.0, HARSHEST_TEST
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if np.sum(-np.expm1(-middle * down)) < refused else (low, middle)
@@ -76,16 +81,16 @@ def harshness(climbs: np.ndarray) -> float:
 def _test(refused: float, ratio: float, b: float, features: Features) -> str | None:
     """What a Metropolis test does wrong, by the share of steps that it refuses, the drift over what the noise asks for,
     and its harshness b."""
-    if refused < REFUSED or abs(ratio - 1) < SURE:
+    if refused < REFUSED_SHARE or abs(ratio - 1) < SURE_ERROR:
         return None
     asked = float(features.temperature)
     begin = f"{100 * refused:.2g} % of steps are refused, and drift is {ratio:.2f} times what the noise asks for: "
-    if abs(b - ratio) < ALIKE * ratio:
+    if abs(b - ratio) < CLOSE_HARSHNESS * ratio:
         return (
             f"{begin}as many as a Metropolis test at temperature {asked / ratio:.2g} refuses of a proposal without a "
             f"drift, asked for {asked:g}"
         )
-    if abs(ratio - 2) < CLOSE and abs(b - 1) < CLOSE:
+    if abs(ratio - 2) < CLOSE_FACTOR and abs(b - 1) < CLOSE_FACTOR:
         return (
             f"{begin}that is what a Metropolis test does to a Langevin proposal without the ratio of the proposals "
             "(Hastings' ratio; with a momentum, its kinetic energy), and what a test with it does at temperature "
@@ -99,18 +104,18 @@ def _gamma(rows: np.ndarray) -> str | None:
     root = np.sqrt(len(rows))
     r, m = rows[:, 0], rows[:, 1]
     mean_m, error = m.mean(0), np.maximum(r.std(0, ddof=1) / root, 1e-300)
-    if not np.max(np.abs(mean_m) * root / np.maximum(m.std(0, ddof=1), 1e-300)) > CLEAR:
+    if not np.max(np.abs(mean_m) * root / np.maximum(m.std(0, ddof=1), 1e-300)) > CLEAR_GAMMA:
         return None
     weight = mean_m / error**2
     size = np.sum(weight * mean_m)
     factor = -np.sum(weight * r.mean(0)) / size
     rest = r + factor * m
     spread = float(np.std(rest @ weight, ddof=1) / root / size)
-    explains = np.all(np.abs(rest.mean(0)) < FITS * np.maximum(rest.std(0, ddof=1), 1e-300) / root)
-    if spread > SURE or not explains:
+    explains = np.all(np.abs(rest.mean(0)) < FITS_WITHIN * np.maximum(rest.std(0, ddof=1), 1e-300) / root)
+    if spread > SURE_ERROR or not explains:
         return None
     for number, words in ((1, "is left out"), (2, "has the wrong sign")):
-        if abs(factor - number) < CLOSE:
+        if abs(factor - number) < CLOSE_FACTOR:
             return (
                 "the noise depends on the position, and the drift misses "
                 f"{factor:.2f} times Gamma, the divergence of its diffusion: Gamma {words}"

@@ -2,27 +2,32 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit.known_laws import KnownLaw
+from ergodica.verify.audit.checks import percent
+from ergodica.verify.audit.law_tests import weighted_slope
 from ergodica.verify.audit.result import Audit, Estimate, StepBias
-from ergodica.verify.audit.verdict import percent
 
-SURE = 4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
-CLOSE = 0.05  # exponents and relative factors this close to a simple number are called by it
-BLIND = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
-HOT = ("temperature", "one step")  # checks that a wrong temperature fails
-FOLLOWS = ("one step", "shape")  # checks that need no words of their own where the temperature is wrong
-FRACTIONS = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
-POWERS = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
+if TYPE_CHECKING:
+    from ergodica.verify.audit.family import KnownLaw
+
+SURE_SCORE = (
+    4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
+)
+CLOSE_TO = 0.05  # exponents and relative factors this close to a simple number are called by it
+BLIND_ABOVE = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
+HOT_CHECKS = ("temperature", "one step")  # checks that a wrong temperature fails
+FOLLOWING_CHECKS = ("one step", "shape")  # checks that need no words of their own where the temperature is wrong
+FRACTION_NAMES = {0.25: "T/4", 0.5: "T/2", 2.0: "2 T", 4.0: "4 T"}
+POWER_NAMES = {0.5: "the square root of the temperature", 2.0: "the square of the temperature"}
 
 
-class Row(NamedTuple):
+class FamilyRow(NamedTuple):
     """One law, what the audit found on it, and whether that rejects the sampler at the family's level."""
 
-    law: KnownLaw
+    law: "KnownLaw"
     audit: Audit
     is_rejected: bool
 
@@ -32,7 +37,7 @@ class Row(NamedTuple):
         been seen either."""
         if self.is_rejected:
             return "rejected"
-        is_blind = not self.audit.is_decided or self.audit.figures["seen"]["temperature"] >= BLIND
+        is_blind = not self.audit.is_decided or self.audit.figures["seen"]["temperature"] >= BLIND_ABOVE
         return "undecided" if is_blind else "passed"
 
     @property
@@ -48,16 +53,16 @@ class Measured(NamedTuple):
 
     def misses(self, number: float) -> bool:
         """Surely not that number, nor close to it."""
-        return abs(self.value - number) > max(SURE * self.error, CLOSE)
+        return abs(self.value - number) > max(SURE_SCORE * self.error, CLOSE_TO)
 
     def is_near(self, number: float) -> bool:
-        return abs(self.value - number) <= max(2 * self.error, CLOSE * max(abs(number), 1.0))
+        return abs(self.value - number) <= max(2 * self.error, CLOSE_TO * max(abs(number), 1.0))
 
     def __str__(self) -> str:
         return str(Estimate.of(self.value, self.error))
 
 
-def words(rows: Sequence[Row]) -> tuple[str, ...]:
+def words(rows: Sequence[FamilyRow]) -> tuple[str, ...]:
     """The sentences, most important first."""
     said = [*_standstill(rows), *_culprit(rows), *_temperature(rows), *_other(rows), *_bias(rows), *_untold(rows)]
     return tuple(said) if any(row.is_rejected for row in rows) else (_praise(rows), *said)
@@ -73,21 +78,19 @@ def ladder_top(found: Audit) -> StepBias:
     return min(found.bias, key=lambda row: abs(row.step_size - found.figures["ladder"][0]))
 
 
-def _standstill(rows: Sequence[Row]) -> list[str]:
+def _standstill(rows: Sequence[FamilyRow]) -> list[str]:
     """Laws on which there was nothing to estimate: the position never moves, the key is ignored, not finite."""
     stopped = [row for row in rows if row.audit.temperature is None]
-    reasons = {note: [row.law.name for row in stopped if row.audit.notes[0] == note] for note in _first_notes(stopped)}
+    reasons: dict[str, list[str]] = {}
+    for row in stopped:
+        reasons.setdefault(row.audit.notes[0], []).append(row.law.name)
     return [_where(note, names, len(rows)) for note, names in reasons.items()]
 
 
-def _culprit(rows: Sequence[Row]) -> list[str]:
+def _culprit(rows: Sequence[FamilyRow]) -> list[str]:
     """What the moments of one step name as missing, on the first law on which they do."""
     named = [row for row in rows if row.is_rejected and "culprit" in row.audit.figures]
     return [_where(named[0].audit.figures["culprit"], [row.law.name for row in named], len(rows))] if named else []
-
-
-def _first_notes(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row.audit.notes[0] for row in rows))
 
 
 def _where(sentence: str, names: Sequence[str], of: int) -> str:
@@ -97,14 +100,15 @@ def _where(sentence: str, names: Sequence[str], of: int) -> str:
     return f"{sentence} (on {'; '.join(names[:3])}{more})"
 
 
-def _temperature(rows: Sequence[Row]) -> list[str]:
+def _temperature(rows: Sequence[FamilyRow]) -> list[str]:
     """How the temperature found depends on the one asked for and on the dimension, where a law failed by it."""
     known = [row for row in rows if _is_known(row)]
-    if not any(name in row.failed for row in known for name in HOT):
+    if not any(name in row.failed for row in known for name in HOT_CHECKS):
         return []
     plain = [row for row in known if row.law.is_plain]
     by_dim = [row for row in plain if row.law.temperature == plain[0].law.temperature]
-    by_temperature = [row for row in plain if row.law.dim == _common_dim(plain)]
+    dims = [row.law.dim for row in plain]  # most temperatures were tried in one of them
+    by_temperature = [row for row in plain if row.law.dim == max(dims, key=dims.count)]
     by_temperature.sort(key=lambda row: row.law.temperature)
     in_dim = _power(by_dim, lambda law: law.dim)
     in_temperature = _power(by_temperature, lambda law: law.temperature)
@@ -113,33 +117,24 @@ def _temperature(rows: Sequence[Row]) -> list[str]:
     return _of_asked(in_temperature, by_temperature) or _factor(known)
 
 
-def _is_known(row: Row) -> bool:
+def _is_known(row: FamilyRow) -> bool:
     found = row.audit.temperature
     return found is not None and found.value > 0 and found.high - found.low < found.value
 
 
-def _common_dim(rows: Sequence[Row]) -> int:
-    """The dimension in which most temperatures were tried."""
-    dims = [row.law.dim for row in rows]
-    return max(dims, key=dims.count)
-
-
-def _logarithm(row: Row) -> Measured:
+def _logarithm(row: FamilyRow) -> Measured:
     found = row.audit.temperature
     assert found is not None
     return Measured(math.log(found.value), (found.high - found.low) / (2 * 1.96 * found.value))
 
 
-def _power(rows: Sequence[Row], of: Callable[[KnownLaw], float]) -> Measured | None:
+def _power(rows: Sequence[FamilyRow], of: Callable[["KnownLaw"], float]) -> Measured | None:
     """p of temperature found = c x^p, by least squares of logarithms; None where x is not varied."""
     x = np.log([of(row.law) for row in rows])
     if len(set(x)) < 2:
         return None
     y, error = np.asarray([_logarithm(row) for row in rows]).T
-    weight = 1 / error**2
-    centre = np.average(x, weights=weight)
-    information = np.sum(weight * (x - centre) ** 2)
-    return Measured(float(np.sum(weight * (x - centre) * y) / information), float(information**-0.5))
+    return Measured(*weighted_slope(x, y, error))
 
 
 def _mean(values: Sequence[Measured]) -> Measured:
@@ -157,12 +152,11 @@ def _series(numbers: Sequence[float], link: str) -> str:
     return f"{', '.join(first)} {link} {last}" if first else last
 
 
-def _listed(rows: Sequence[Row], of: Callable[[KnownLaw], float], what: str) -> str:
-    pairs = [f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows]
-    return ", ".join(pairs)
+def _listed(rows: Sequence[FamilyRow], of: Callable[["KnownLaw"], float], what: str) -> str:
+    return ", ".join(f"{row.audit.temperature} {what} {of(row.law):g}" for row in rows)
 
 
-def _of_dimension(power: Measured, rows: Sequence[Row]) -> str:
+def _of_dimension(power: Measured, rows: Sequence[FamilyRow]) -> str:
     listed = _listed(rows, lambda law: law.dim, "at d =")
     unit = _mean([_relative(row, row.law.dim) for row in rows])
     if power.is_near(1) and unit.is_near(1):
@@ -172,12 +166,12 @@ def _of_dimension(power: Measured, rows: Sequence[Row]) -> str:
     return f"temperature changes with the dimension, as d to the power {power}: {listed}"
 
 
-def _relative(row: Row, expected: float) -> Measured:
+def _relative(row: FamilyRow, expected: float) -> Measured:
     found = _logarithm(row)
     return Measured(found.value - math.log(row.law.temperature * expected), found.error)
 
 
-def _of_asked(power: Measured | None, rows: Sequence[Row]) -> list[str]:
+def _of_asked(power: Measured | None, rows: Sequence[FamilyRow]) -> list[str]:
     """The temperature asked for is ignored, squared, ...; nothing where it is heeded."""
     if power is None or not power.misses(1):
         return []
@@ -186,39 +180,41 @@ def _of_asked(power: Measured | None, rows: Sequence[Row]) -> list[str]:
         asked = _series([row.law.temperature for row in rows], "or")
         return [f"temperature is ignored: it samples at temperature {found} whether {asked} is asked for"]
     listed = _listed(rows, lambda law: law.temperature, "for")
-    name = next((name for number, name in POWERS.items() if power.is_near(number)), None)
+    name = next((name for number, name in POWER_NAMES.items() if power.is_near(number)), None)
     if name is not None:
         return [f"samples at {name} asked for: {listed}"]
     return [f"temperature follows the one asked for to the power {power}: {listed}"]
 
 
-def _factor(rows: Sequence[Row]) -> list[str]:
+def _factor(rows: Sequence[FamilyRow]) -> list[str]:
     """One factor between what was asked for and what was found, where most laws failed and agree; else law by law."""
     ratios = [_relative(row, 1.0) for row in rows]
     factor = _mean(ratios)
-    wrong = [row for row in rows if any(name in row.failed for name in HOT)]
-    is_one = all(abs(r.value - math.log(factor.value)) <= max(SURE * r.error, CLOSE) for r in ratios)
+    wrong = [row for row in rows if any(name in row.failed for name in HOT_CHECKS)]
+    is_one = all(abs(r.value - math.log(factor.value)) <= max(SURE_SCORE * r.error, CLOSE_TO) for r in ratios)
     if is_one and 2 * len(wrong) > len(rows):
-        name = next((f", that is {text}" for number, text in FRACTIONS.items() if factor.is_near(number)), "")
-        off = abs(factor.value - 1) > SURE * factor.error
+        name = next((f", that is {text}" for number, text in FRACTION_NAMES.items() if factor.is_near(number)), "")
+        off = abs(factor.value - 1) > SURE_SCORE * factor.error
         return [f"samples at {factor} times the temperature asked for, on every law{name}"] if off else []
     listed = "; ".join(f"{row.audit.temperature} for {row.law.temperature:g} on {row.law.name}" for row in wrong[:4])
     return [f"samples at another temperature than asked for, but not by one factor on every law: {listed}"]
 
 
-def _other(rows: Sequence[Row]) -> list[str]:
+def _other(rows: Sequence[FamilyRow]) -> list[str]:
     """What failed besides the temperature: one sentence for each kind of check, as the first such law says it."""
     said = []
     names = dict.fromkeys(name for row in rows if row.audit.temperature is not None for name in row.failed)
     for name in names:
-        with_it = [row for row in rows if name in row.failed and not (name in FOLLOWS and "temperature" in row.failed)]
+        with_it = [
+            row for row in rows if name in row.failed and not (name in FOLLOWING_CHECKS and "temperature" in row.failed)
+        ]
         if name in ("temperature", "decides") or not with_it:  # what is rejected needs no more effort
             continue
         said.append(_where(with_it[0].audit[name].explanation, [row.law.name for row in with_it], len(rows)))
     return said
 
 
-def _bias(rows: Sequence[Row]) -> list[str]:
+def _bias(rows: Sequence[FamilyRow]) -> list[str]:
     """The order of the bias that is known best."""
     known = [row for row in rows if row.audit.order is not None and row.audit.bias]
     if not known:
@@ -235,7 +231,7 @@ def _bias(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _untold(rows: Sequence[Row]) -> list[str]:
+def _untold(rows: Sequence[FamilyRow]) -> list[str]:
     names = [row.law.name for row in rows if row.outcome == "undecided"]
     sentence = "nothing could be told: the chains are too slow, or their bias too large, at the step sizes that fit"
     if len(names) == len(rows):
@@ -243,7 +239,7 @@ def _untold(rows: Sequence[Row]) -> list[str]:
     return [f"{sentence} (on {'; '.join(names)}); give more effort"] if names else []
 
 
-def _praise(rows: Sequence[Row]) -> str:
+def _praise(rows: Sequence[FamilyRow]) -> str:
     """Where nothing speaks against it."""
     told = [row for row in rows if row.outcome == "passed"]
     if not told:

@@ -17,7 +17,7 @@ vanishes there. With w = (1 + (x-m)/(m-low)) (1 - (x-m)/(high-m)), 1 where there
     v g / T + 1 - v'            1   v = x - m; x less the wall where there is one; (x - m) w between two
     u_i s_j (w_j g_j / T - w'_j)  0   for i != j
 
-The shape is told by bounded functions, so that heavy tails do no harm. With a = 3/2, b = 1/2 and, for a Gaussian u,
+The shape is measured by bounded functions, so that heavy tails do no harm. With a = 3/2, b = 1/2 and, for a Gaussian u,
 e^{a²/2} sin(a u) = a He1(u) - a³/6 He3(u) + ..., e^{a²/2} cos(a u) = 1 - a²/2 He2(u) + a⁴/24 He4(u) - ...:
 
     skewness  -6/(a² - b²)  [e^{a²/2} sin(a u)/a - e^{b²/2} sin(b u)/b]              = He3(u) + order 5
@@ -30,29 +30,30 @@ are independent of mean and variance, and their tests of those.
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.targets import Target
 from ergodica.targets.domain import leaf_boxes
 from ergodica.tree import Layout
 from ergodica.verify.audit.reference import Reference
 
 ALL_PAIRS = 12  # coordinates up to which every pair is looked at
 ALL_TRIPLES = 8  # coordinates up to which every triple is
-TRIPLES = 32  # random ones above, and as many of each coordinate with the next two
-THIRD, FOURTH, BENT = np.sqrt([6.0, 24.0, 2.0])  # deviations of He3, He4, He1 He2
-NEAR = 2.0
-HELD = 0.9594  # deviation of a standard normal number cut at +-NEAR
-WIDE, NARROW = np.exp(9 / 8), np.exp(1 / 8)  # e^{a²/2}, e^{b²/2}
+RANDOM_TRIPLES = 32  # random ones above, and as many of each coordinate with the next two
+SHAPE_DEVIATIONS = np.sqrt([6.0, 24.0, 2.0])  # of He3, He4, He1 He2
+CUT_AT = 2.0
+CUT_DEVIATION = 0.9594  # deviation of a standard normal number cut at +-CUT_AT
+WIDE_FACTOR, NARROW_FACTOR = np.exp(9 / 8), np.exp(1 / 8)  # e^{a²/2}, e^{b²/2}
 
 
 class Features(NamedTuple):
     """observe(position) -> features, and where each kind is in them."""
 
-    target: Any
+    target: Target
     layout: Layout
     mean: Array
     deviation: Array
@@ -71,31 +72,18 @@ class Features(NamedTuple):
         """By coordinate."""
         return np.isfinite(np.asarray(self.low)) | np.isfinite(np.asarray(self.high))
 
-    @property
-    def linear(self) -> slice:
-        return slice(0, self.dim)
+    def _part(self, k: int) -> slice:
+        # `shape`: skewness of every coordinate, kurtosis of every one, bend of every one where there are others
+        d, kinds = self.dim, 3 if self.dim > 1 else 2
+        sizes = (d, d, d, len(self.pairs[0]), kinds * d, len(self.triples[0]))
+        return slice(sum(sizes[:k]), sum(sizes[: k + 1]))
 
-    @property
-    def square(self) -> slice:
-        return slice(self.dim, 2 * self.dim)
-
-    @property
-    def equipartition(self) -> slice:
-        return slice(2 * self.dim, 3 * self.dim)
-
-    @property
-    def crossed(self) -> slice:
-        return slice(3 * self.dim, 3 * self.dim + len(self.pairs[0]))
-
-    @property
-    def shape(self) -> slice:
-        """Skewness of every coordinate, kurtosis of every one, bend of every one where there are others."""
-        start = self.crossed.stop
-        return slice(start, start + (3 if self.dim > 1 else 2) * self.dim)
-
-    @property
-    def triple(self) -> slice:
-        return slice(self.shape.stop, self.shape.stop + len(self.triples[0]))
+    linear = property(lambda self: self._part(0))
+    square = property(lambda self: self._part(1))
+    equipartition = property(lambda self: self._part(2))
+    crossed = property(lambda self: self._part(3))
+    shape = property(lambda self: self._part(4))
+    triple = property(lambda self: self._part(5))
 
     @property
     def size(self) -> int:
@@ -150,41 +138,36 @@ class Features(NamedTuple):
 def _shape(u: Array, triples: tuple[Array, Array, Array]) -> list[Array]:
     s, c = jnp.sin(u / 2), jnp.cos(u / 2)
     s3, c3 = s * (3 - 4 * s * s), c * (4 * c * c - 3)  # of 3u/2
-    skewness = -3 * (WIDE * s3 / 1.5 - NARROW * s / 0.5)
-    kurtosis = 12 * ((WIDE * c3 - 1) / 2.25 - (NARROW * c - 1) / 0.25)
+    skewness = -3 * (WIDE_FACTOR * s3 / 1.5 - NARROW_FACTOR * s / 0.5)
+    kurtosis = 12 * ((WIDE_FACTOR * c3 - 1) / 2.25 - (NARROW_FACTOR * c - 1) / 0.25)
+    third, fourth, bent = SHAPE_DEVIATIONS
     if len(u) == 1:
-        return [skewness / THIRD, kurtosis / FOURTH]
-    odd, even = 2 * NARROW * s, 8 * (1 - NARROW * c)
+        return [skewness / third, kurtosis / fourth]
+    odd, even = 2 * NARROW_FACTOR * s, 8 * (1 - NARROW_FACTOR * c)
     bend = odd * (jnp.sum(even) - even) / np.sqrt(len(u) - 1)
     i, j, k = triples
-    near = jnp.clip(u, -NEAR, NEAR) / HELD  # cheap: XLA computes it again for every number that is picked
-    return [skewness / THIRD, kurtosis / FOURTH, bend / BENT, near[i] * near[j] * near[k]]
+    near = jnp.clip(u, -CUT_AT, CUT_AT) / CUT_DEVIATION  # cheap: XLA computes it again for every number that is picked
+    return [skewness / third, kurtosis / fourth, bend / bent, near[i] * near[j] * near[k]]
 
 
-def features(target: Any, layout: Layout, law: Reference, temperature: float) -> Features:
-    i, j = all_pairs(layout.size) if layout.size <= ALL_PAIRS else _some_pairs(layout)
-    mean, deviation, number = (jnp.asarray(x, jnp.float64) for x in (law.mean, law.deviation, temperature))
-    low, high = (jnp.asarray(wall, jnp.float64) for wall in _walls(target, layout))
+def features(target: Target, layout: Layout, law: Reference, temperature: float) -> Features:
+    i, j = map(jnp.asarray, np.triu_indices(layout.size, 1) if layout.size <= ALL_PAIRS else _some_pairs(layout))
     first, second, third = map(jnp.asarray, _triples(layout.size))
-    pairs = jnp.asarray(i), jnp.asarray(j)
-    return Features(target, layout, mean, deviation, number, pairs, (first, second, third), low, high)
+    known = law.mean, law.deviation, temperature, *_walls(target, layout)
+    mean, deviation, number, low, high = (jnp.asarray(x, jnp.float64) for x in known)
+    return Features(target, layout, mean, deviation, number, (i, j), (first, second, third), low, high)
 
 
-def _walls(target: Any, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def _walls(target: Target, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """The lowest and highest value of every coordinate."""
     boxes = leaf_boxes(target.domain, layout.unravel(jnp.zeros(layout.size)))
     sides = [(-np.inf, np.inf) if box is None else (box.low, box.high) for box in boxes]
-    low, high = (
-        np.concatenate(
-            [np.broadcast_to(side[k], shape).reshape(-1) for side, shape in zip(sides, layout.shapes, strict=True)]
-        )
-        for k in (0, 1)
-    )
+    each = [
+        [np.broadcast_to(end, shape).reshape(-1) for end in side]
+        for side, shape in zip(sides, layout.shapes, strict=True)
+    ]
+    low, high = (np.concatenate(ends) for ends in zip(*each, strict=True))
     return low, high
-
-
-def all_pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(dim, 1)
 
 
 def _triples(dim: int) -> np.ndarray:
@@ -192,14 +175,14 @@ def _triples(dim: int) -> np.ndarray:
     if dim <= ALL_TRIPLES:
         return np.array(list(itertools.combinations(range(dim), 3)), int).reshape(-1, 3).T
     rng = np.random.default_rng(1)
-    chosen = {(i, i + 1, i + 2) for i in range(min(dim - 2, TRIPLES))}
-    chosen |= {tuple(sorted(rng.choice(dim, 3, replace=False).tolist())) for _ in range(TRIPLES)}
+    chosen = {(i, i + 1, i + 2) for i in range(min(dim - 2, RANDOM_TRIPLES))}
+    chosen |= {tuple(sorted(rng.choice(dim, 3, replace=False).tolist())) for _ in range(RANDOM_TRIPLES)}
     return np.array(sorted(chosen)).T
 
 
 def _some_pairs(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """Each coordinate with the next, with one in the same place of the next array (one key used for both makes them
-    alike), and with one at random."""
+    the same), and with one at random."""
     d, sizes = layout.size, [math.prod(shape) for shape in layout.shapes]
     begins = np.cumsum([0, *sizes[:-1]])
     after = np.arange(1, d)

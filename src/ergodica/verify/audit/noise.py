@@ -7,22 +7,22 @@ spectrum. For a step that does the same thing every time the mean does not depen
 has to be assumed of momenta, thermostats or the order of the integrator.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.tails import any_of, normal_score, two_sided
+from ergodica.verify.audit.chains import Chains, Rung
+from ergodica.verify.tails import any_of, normal_score, two_sided
 
-LOWEST = 3  # frequency that is looked at, in turns over all steps
+LOWEST_FREQUENCY = 3  # frequency that is looked at, in turns over all steps
 FEW_STEPS = 9  # are enough to see how far a step goes
-STEPS = 120  # divisible by every period up to 6, and by 8, 10, 12; a multiple of a turn of `NumpyChains.path`
-POSITIVE = 4.5  # standard errors at which a correlation counts as positive
-UNLIKE = 1.2  # ratio of mean squares by which steps do different things
+PATH_STEPS = 120  # divisible by every period up to 6, and by 8, 10, 12; a multiple of a turn of `NumpyChains.path`
+POSITIVE_SCORE = 4.5  # standard errors at which a correlation counts as positive
+UNEVEN_RATIO = 1.2  # ratio of mean squares by which steps do different things
 SECOND_ORDER = 2.83  # E[dx²] at h over that at h/2: 2 for a first-order process, 4 for one with momentum
 
 
-class Noise(NamedTuple):
+class HeldNoise(NamedTuple):
     """The clearest line in the lag-one products of the noise."""
 
     p_value: float
@@ -39,41 +39,41 @@ class Noise(NamedTuple):
 
     @property
     def is_cycle(self) -> bool:
-        """Noise that is held makes steps alike, with positive correlations; a cycle of different steps, of other sizes
-        or with a reflection, makes neither."""
+        """Noise that is held makes steps similar, with positive correlations; a cycle of different steps, of other
+        sizes or with a reflection, makes neither."""
         return self.is_uneven and not self.is_positive
 
     @property
     def is_redrawn(self) -> bool:
-        """A momentum that is drawn anew every few steps is no error; the acceleration is larger there."""
+        """A momentum that is drawn again every few steps is no error; the acceleration is larger there."""
         return self.is_second_order and self.spreads.max() > 2 * self.spreads.min()
 
 
-def noise(chains: Any, rung: Rung, smaller: Rung, dim: int) -> Noise | None:
-    """From chains that have relaxed, at two step sizes; None if they leave the finite numbers."""
+def noise(chains: Chains, rung: Rung, smaller: Rung, dim: int) -> HeldNoise | None:
+    """From chains that have relaxed, at two step sizes; None if they become non-finite."""
     paths = [
-        chains.path(r.states, r.word, r.steps, r.step_size, steps)[..., :dim]
-        for r, steps in ((rung, STEPS + 3), (smaller, FEW_STEPS))
+        chains.path(r.states, r.key_base, r.steps, r.step_size, steps)[..., :dim]
+        for r, steps in ((rung, PATH_STEPS + 3), (smaller, FEW_STEPS))
     ]
     if not all(np.isfinite(x).all() and np.max(np.abs(x)) < 1e100 for x in paths):
         return None
     jumps = [np.diff(x, axis=0) for x in paths]
     is_second_order = bool(np.mean(jumps[0] ** 2) > SECOND_ORDER * np.mean(jumps[1] ** 2))
     y = np.diff(jumps[0], axis=0) if is_second_order else jumps[0]
-    y = y[: STEPS + 1] / np.maximum(y.std((0, 1)), 1e-300)
-    products = (y[:-1] * y[1:]).mean(2)  # (STEPS, chains)
+    y = y[: PATH_STEPS + 1] / np.maximum(y.std((0, 1)), 1e-300)
+    products = (y[:-1] * y[1:]).mean(2)  # (PATH_STEPS, chains)
     p, frequency = _clearest_line(products)
-    period = int(np.clip(round(STEPS / frequency), 2, STEPS))
-    phase = np.arange(STEPS) % period
-    squares = (y * y).mean(1)[:-1]  # (STEPS, dim)
+    period = int(np.clip(round(PATH_STEPS / frequency), 2, PATH_STEPS))
+    phase = np.arange(PATH_STEPS) % period
+    squares = (y * y).mean(1)[:-1]  # (PATH_STEPS, dim)
     each = np.stack([squares[phase == k].mean(0) for k in range(period)])
     spreads = each.mean(1)
     by_chain = np.stack([products[phase == k].mean(0) for k in range(period)])  # (period, chains)
     means, errors = by_chain.mean(1), by_chain.std(1, ddof=1) / np.sqrt(by_chain.shape[1])
     correlations = means / np.sqrt(np.maximum(spreads * np.roll(spreads, -1), 1e-300))
-    is_positive = bool(np.any(normal_score(means / np.maximum(errors, 1e-300), by_chain.shape[1]) > POSITIVE))
-    is_uneven = bool(np.any(each.max(0) > UNLIKE * each.min(0)))
-    return Noise(p, period, correlations, spreads / spreads.mean(), is_second_order, is_positive, is_uneven)
+    is_positive = bool(np.any(normal_score(means / np.maximum(errors, 1e-300), by_chain.shape[1]) > POSITIVE_SCORE))
+    is_uneven = bool(np.any(each.max(0) > UNEVEN_RATIO * each.min(0)))
+    return HeldNoise(p, period, correlations, spreads / spreads.mean(), is_second_order, is_positive, is_uneven)
 
 
 def _clearest_line(products: np.ndarray) -> tuple[float, int]:
@@ -83,7 +83,7 @@ def _clearest_line(products: np.ndarray) -> tuple[float, int]:
     Hotelling's T².
     """
     steps, chains = products.shape
-    lines = np.fft.rfft(_level(products), axis=0)[LOWEST:]
+    lines = np.fft.rfft(_level(products), axis=0)[LOWEST_FREQUENCY:]
     parts = np.stack([lines.real, lines.imag], axis=1)  # (frequencies, 2, chains)
     mean = parts.mean(2)
     centred = parts - mean[..., None]
@@ -96,7 +96,7 @@ def _clearest_line(products: np.ndarray) -> tuple[float, int]:
         p[f] = _tail(mean[f, kept], covariance[f, kept, kept], chains)
     overall = any_of(float(p.min()), len(p))
     clear = np.flatnonzero(p < max(p.min() * 1e3, 1e-8)) if overall < 1e-4 else [int(p.argmin())]
-    return overall, int(clear[0]) + LOWEST
+    return overall, int(clear[0]) + LOWEST_FREQUENCY
 
 
 def _level(products: np.ndarray) -> np.ndarray:

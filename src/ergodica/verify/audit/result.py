@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ergodica.report import Report, columns, number
-
-FALSE_ALARM = 1e-4
+from ergodica.verify.tails import FALSE_ALARM
 
 
 class Estimate(NamedTuple):
@@ -19,6 +18,9 @@ class Estimate(NamedTuple):
     @classmethod
     def of(cls, value: float, error: float) -> "Estimate":
         return cls(float(value), float(value - 1.96 * error), float(value + 1.96 * error))
+
+    def times(self, factor: float) -> "Estimate":
+        return Estimate(*(factor * x for x in self))
 
     def __str__(self) -> str:
         """As "0.953 (0.948-0.958)": with the digits that the interval leaves."""

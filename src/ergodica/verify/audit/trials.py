@@ -1,18 +1,18 @@
 """First trials: do the chains move, do they look at their keys, and at which step size is there something to see?"""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit.chains import words
+from ergodica.verify.audit.chains import Chains, key_base
 
-STEPS = 8
-LITTLE, MUCH = 0.1, 0.75  # correlation of the fastest coordinate over STEPS steps
-FACTOR = 4.0
-TRIALS = 24
-FORGETFUL = 3  # smaller step sizes in a row at which all is forgotten as before: no need to go on, as with NUTS
-COARSE = 11  # significant bits: those of float16; bfloat16 has 8, float32 has 24
+TRIAL_STEPS = 8
+LITTLE_LEFT, MUCH_LEFT = 0.1, 0.75  # correlation of the fastest coordinate over TRIAL_STEPS steps
+SIZE_FACTOR = 4.0
+MOST_TRIALS = 24
+FORGETFUL_SIZES = 3  # smaller step sizes in a row at which all is forgotten as before: no need to go on, as with NUTS
+COARSE_BITS = 11  # significant bits: those of float16; bfloat16 has 8, float32 has 24
 
 
 class Trial(NamedTuple):
@@ -31,7 +31,7 @@ class Trial(NamedTuple):
     blows_up: float | None = None
     """The smallest step size tried at which chains become non-finite."""
     coarse: tuple[int, ...] = ()
-    """Coordinates that are kept with COARSE significant bits or fewer."""
+    """Coordinates that are kept with COARSE_BITS significant bits or fewer."""
     bits: int = 53
     """Significant bits of the coarsest coordinate."""
     escape: float | None = None
@@ -48,7 +48,7 @@ class Trial(NamedTuple):
 
 
 def first_trial(
-    chains: Any, starts: Callable[[int], np.ndarray], dim: int, step_size: float | None, seed: int
+    chains: Chains, starts: Callable[[int], np.ndarray], dim: int, step_size: float | None, seed: int
 ) -> Trial:
     """Looks for a step size at which the fastest coordinate forgets some of where it was, from `step_size` or 1."""
     x = starts(0)
@@ -56,32 +56,32 @@ def first_trial(
     begin = chains.observe(x)[:, :dim]
 
     def places(h: float, begun: int = 0, run: int = 0) -> np.ndarray:
-        """Positions after STEPS and twice as many, from the same start; with keys for `init` and for steps."""
-        states, after = chains.start(x, words(seed, 4, begun)), []
+        """Positions after TRIAL_STEPS and twice as many, from the same start; with keys for `init` and for steps."""
+        states, after = chains.start(x, key_base(seed, 4, begun)), []
         if run:
-            states = chains.rekeyed(states, words(seed, 5, run))
+            states = chains.rekeyed(states, key_base(seed, 5, run))
         for k in range(2):
-            states, observed = chains.run(states, words(seed, 5, run), k * STEPS, h, 1, STEPS)
+            states, observed = chains.run(states, key_base(seed, 5, run), k * TRIAL_STEPS, h, 1, TRIAL_STEPS)
             after.append(observed[:, :dim])
         return np.stack(after)
 
     h, blows_up, tried, forgetful = first, None, {}, []
-    for _ in range(TRIALS):
+    for _ in range(MOST_TRIALS):
         tried[h] = places(h)
         if np.isfinite(tried[h]).all():
             left = float(_correlation(*tried[h]).min())
-            if LITTLE <= left <= MUCH:
+            if LITTLE_LEFT <= left <= MUCH_LEFT:
                 break
-            forgetful = [*forgetful, h] if left < LITTLE else []
-            if len(forgetful) > FORGETFUL:
+            forgetful = [*forgetful, h] if left < LITTLE_LEFT else []
+            if len(forgetful) > FORGETFUL_SIZES:
                 h = forgetful[0]
                 break
             # chains that stand still have their steps rejected
-            is_large = left < LITTLE or _standing(tried[h], begin).mean() > 0.5
-            following = h / FACTOR if is_large else h * FACTOR
+            is_large = left < LITTLE_LEFT or _standing(tried[h], begin).mean() > 0.5
+            following = h / SIZE_FACTOR if is_large else h * SIZE_FACTOR
         else:
             blows_up = h if blows_up is None else min(h, blows_up)
-            following = h / FACTOR
+            following = h / SIZE_FACTOR
         if following in tried:
             h = min(h, following)
             break
@@ -94,8 +94,8 @@ def first_trial(
     if still.all():
         return Trial(h, moves=False, blows_up=blows_up)
     moving = h if not _standing(finite[h], begin).all() else min(finite)
-    bits = _significant_bits(chains.moved(x, words(seed, 4, 0), words(seed, 5, 0), moving))
-    coarse = np.flatnonzero((bits <= COARSE) & ~still)
+    bits = _significant_bits(chains.moved(x, key_base(seed, 4, 0), key_base(seed, 5, 0), moving))
+    coarse = np.flatnonzero((bits <= COARSE_BITS) & ~still)
     trial = Trial(
         h, frozen=tuple(int(i) for i in np.flatnonzero(still)), blows_up=blows_up,
         coarse=tuple(int(i) for i in coarse), bits=int(bits.min()),
@@ -103,7 +103,7 @@ def first_trial(
     if not np.array_equal(places(moving, run=1), finite[moving]):
         return trial
     heeds_start = not np.array_equal(places(moving, begun=1), finite[moving])
-    holds_key = chains.hold_keys(chains.start(x, words(seed, 4, 0)))
+    holds_key = chains.hold_keys(chains.start(x, key_base(seed, 4, 0)))
     return trial._replace(heeds_key=False, heeds_start=heeds_start, holds_key=holds_key)
 
 

@@ -1,6 +1,6 @@
 """What a residual takes for granted: that exp(-H/T) is a law, and that derivatives are those of the functions.
 
-What autodiff is told to overlook, no other check can see: with `jax.lax.stop_gradient` on a preconditioner, with a
+No other check can see what autodiff overlooks: with `jax.lax.stop_gradient` on a preconditioner, with a
 floor or a jump, derivatives agree with each other and with nothing else. So the values themselves are asked: central
 differences at a point, and a chord of one standard deviation against the integral of the derivative along it
 (Gauss-Legendre), which sees jumps.
@@ -21,7 +21,7 @@ TAIL_DECAY = 0.95  # of a shell's mass with each doubling; an improper tail has 
 
 START_POINTS = 8
 STEP_LENGTH = 1e-4  # of a standard deviation
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
+GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(12)
 FEW_NODES, FEW_WEIGHTS = np.polynomial.legendre.leggauss(7)
 LOCAL_TOLERANCE, CHORD_TOLERANCE = 1e-4, 0.05  # of the largest derivative
 
@@ -93,7 +93,7 @@ def check_derivatives(
     starts = points[:START_POINTS]
     noise = np.random.default_rng([seed, 2]).standard_normal(starts.shape)
     directions = jnp.asarray(noise * widths / np.sqrt(starts.shape[1]))
-    times = np.concatenate([[-STEP_LENGTH, STEP_LENGTH, 0.0, 1.0], (NODES + 1) / 2, (FEW_NODES + 1) / 2])
+    times = np.concatenate([[-STEP_LENGTH, STEP_LENGTH, 0.0, 1.0], (GAUSS_NODES + 1) / 2, (FEW_NODES + 1) / 2])
     found = _along(functions, jnp.asarray(starts), directions, jnp.asarray(times))
     misses = {
         name: _miss(np.asarray(values), np.asarray(slopes), (cancels or {}).get(name, 0.0), eps)
@@ -128,8 +128,8 @@ def _miss(values: np.ndarray, slopes: np.ndarray, cancels: float, eps: float) ->
     rates = slopes.reshape(*slopes.shape[:2], -1)
     with np.errstate(all="ignore"):
         local = np.abs((flat[:, 1] - flat[:, 0]) / (2 * STEP_LENGTH) - rates[:, 2])
-        fine, rough = rates[:, 4 : 4 + len(NODES)], rates[:, 4 + len(NODES) :]
-        integral = np.einsum("t,ntk->nk", WEIGHTS / 2, fine)
+        fine, rough = rates[:, 4 : 4 + len(GAUSS_NODES)], rates[:, 4 + len(GAUSS_NODES) :]
+        integral = np.einsum("t,ntk->nk", GAUSS_WEIGHTS / 2, fine)
         # where the two rules differ, near a singularity, the integral is not known well enough to blame the function
         doubt = 10 * np.abs(integral - np.einsum("t,ntk->nk", FEW_WEIGHTS / 2, rough))
         chord = np.maximum(np.abs(flat[:, 3] - flat[:, 2] - integral) - doubt, 0.0)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.verify.certificate.terms import Terms
+from ergodica.verify.certificate.repairs import Terms
 
 LINE_COUNT = 4
 LINE_NODES = 128

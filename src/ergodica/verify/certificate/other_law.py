@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodica.compiling import quick_filter_jit
-from ergodica.verify.certificate.repairs import nearness
-from ergodica.verify.certificate.terms import Terms
+from ergodica.verify.certificate.repairs import Terms, nearness
 from ergodica.verify.hand_written import Functions
 
 START_FACTORS = (1.0, 0.5, 2.0, 0.2, 5.0)  # of H / T to set out from

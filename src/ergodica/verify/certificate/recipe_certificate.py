@@ -10,42 +10,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica import structure, tree
+from ergodica import tree
 from ergodica.compiling import quick_jit, quick_keys
 from ergodica.errors import InputError
 from ergodica.host.progress import spinner
+from ergodica.host.validate import positive_number, whole
 from ergodica.integrators.reflection import bounds
 from ergodica.phase import Phase
 from ergodica.recipe import Recipe
 from ergodica.report import Check, Report
 from ergodica.targets import Target
 from ergodica.tree import Layout
-from ergodica.verify.certificate import hypoellipticity
+from ergodica.verify.certificate import hypoellipticity, recipe_checks
 from ergodica.verify.certificate.assumptions import check_derivatives, check_tails
 from ergodica.verify.certificate.auxiliaries import check_auxiliaries
-from ergodica.verify.certificate.declared import (
-    LEFT_BEHIND,
-    check_correction,
-    check_reads,
-    check_structure,
-    left_behind,
-)
-from ergodica.verify.certificate.faces import check_faces
 from ergodica.verify.certificate.points import walk
-from ergodica.verify.sde import RecipeSde, Sde, from_recipe, widened
+from ergodica.verify.sde import RecipeSde, checked_position, from_recipe, widened
 from ergodica.verify.stationarity import (
     EXACT_LIMIT,
     Currents,
+    check_by_probes,
     currents,
     exact_residual,
-    probed_residual,
     residual_check,
     rounding,
-)
-from ergodica.verify.tails import FALSE_ALARM
+)  # fmt: skip
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
-CORNERS = 3  # points at which Hormander's condition is looked at
+REACH_POINTS = 3  # points at which Hormander's condition is looked at
 
 
 def certify(
@@ -83,32 +75,20 @@ def certify(
         >>> eg.certify(eg.sghmc(), eg.gallery.gaussian(2)).passed
         True
     """
-    _check_input(recipe, target, points)
-    position = target.init if position is None else position
-    if position is None:
-        raise InputError("certify needs a position to start from: give one, or give the target an `init`")
-    structure.check_temperature(temperature)
-    structure.check_seed(seed)
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"certify takes an eg.Recipe, got {type(recipe).__name__}; for functions: eg.certify_sde")
+    advice = "certify the recipe on a small density with positions of the same kind"
+    position = checked_position("certify", target, position, advice)
+    points = whole("points", points, 1)
+    temperature, seed = positive_number("temperature", temperature), whole("seed", seed)
     with jax.enable_x64(True), spinner("certifying"):
         recipe, target, position = widened((recipe, target, position))
         target.check(position)
         try:
-            return _Certifier(recipe, target, position, float(temperature), points, seed).report()
+            return _Certifier(recipe, target, position, temperature, points, seed).report()
         except jax.errors.UnexpectedTracerError:
             title = f"exp(-H/T) at T = {temperature:g}"
-            return Report(title, (left_behind(f"a field {LEFT_BEHIND}"),))
-
-
-def _check_input(recipe: Any, target: Any, points: int) -> None:
-    if not isinstance(recipe, Recipe):
-        raise InputError(f"certify takes an eg.Recipe, got {type(recipe).__name__}; for functions: eg.certify_sde")
-    if not isinstance(target, Target) or not target.has_potential:
-        raise InputError(
-            f"certify needs a target with a potential (eg.Density, eg.Posterior), got {type(target).__name__}: "
-            "certify the recipe on a small density with positions of the same kind"
-        )
-    if not isinstance(points, int) or points < 1:
-        raise InputError(f"points must be a whole number, at least 1, got {points!r}")
+            return Report(title, (recipe_checks.left_behind(f"a field {recipe_checks.LEFT_BEHIND}"),))
 
 
 class _FlatPotential(eqx.Module):
@@ -182,16 +162,17 @@ class _Certifier:
 
     def report(self) -> Report:
         given = (self.recipe, self.target, self.phases, self.temperature)
-        checks, notes = [check_reads(*given), check_structure(*given)], []
+        checks, notes = [recipe_checks.check_reads(*given), recipe_checks.check_structure(*given)], []
         if all(check.passed for check in checks):  # else what follows would differentiate what is not there
             sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
             places = np.stack([np.asarray(Layout.of(phase).ravel(phase)) for phase in self.phases])
+            few = self.phases[:4]
             (residual, reach, notes), *others = _together(
                 lambda: self._check_flow(sde, places),
                 lambda: self._check_gamma(sde),
                 lambda: self._check_functions(sde, places),
-                self._check_auxiliaries,
-                lambda: self._check_faces(sde),
+                lambda: check_auxiliaries(self.recipe, [z.position for z in few[:3]], self.rngs[1], self.temperature),
+                lambda: recipe_checks.check_faces(self.recipe, self.target, sde, few, self.temperature),
             )
             gamma, functions, auxiliaries, faces = others
             checks += [*gamma, *functions, residual, *auxiliaries, *faces, *reach]
@@ -201,14 +182,14 @@ class _Certifier:
 
     def _check_flow(self, sde: RecipeSde, places: np.ndarray) -> tuple[Check, list[Check], list[str]]:
         """The residual, and Hormander's condition from the same derivatives; for D = 0 with the momentum resampled."""
-        few, known = places[:CORNERS], None
+        few, known = places[:REACH_POINTS], None
         if sde.dim <= EXACT_LIMIT:
             both = np.concatenate([places, hypoellipticity.nudged(few)])
             found = currents(sde, both)
             residual = residual_check(*exact_residual(found), rounding(np.float64), both)
             known = Currents(*(x[-2 * len(few) :] for x in found))
         else:
-            residual = check_by_probes(sde, places, self.rngs[2])
+            residual = check_by_probes(sde, places, quick_keys(self.rngs[2], 1)[0])
         limit = hypoellipticity.MOST_NUMBERS
         if sde.dim > limit:
             return (
@@ -224,16 +205,7 @@ class _Certifier:
         if sde.dim > EXACT_LIMIT:
             return []
         few = self.phases[:4] if sde.dim > 50 else self.phases
-        return [check_correction(self.recipe, self.target, few, self.temperature)]
-
-    def _check_auxiliaries(self) -> list[Check]:
-        positions = [phase.position for phase in self.phases[:3]]
-        return check_auxiliaries(self.recipe, positions, self.rngs[1], self.temperature)
-
-    def _check_faces(self, sde: RecipeSde) -> list[Check]:
-        if self.target.domain is None:
-            return []
-        return [check_faces(self.recipe, self.target, sde, self.phases[:4], self.temperature)]
+        return [recipe_checks.check_correction(self.recipe, self.target, few, self.temperature)]
 
     def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
         energy = _FlatPotential.of(self.target, self.phases[0].position, self.temperature)
@@ -252,16 +224,3 @@ def _together(*tasks: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(run, tasks))
-
-
-def check_by_probes(sde: Sde, places: np.ndarray, rng: np.random.Generator) -> Check:
-    """The Fokker-Planck residual of a large phase, with its standard error."""
-    probed = probed_residual(sde, jnp.asarray(places), quick_keys(rng, 1)[0])
-    worst = int(np.argmax(np.abs(probed.value / probed.error)))
-    p_value = probed.p_value
-    words = (
-        f"by {probed.probes} probes at each point: {probed.value[worst]:.3g} +- {probed.error[worst]:.2g} at worst; "
-        f"a relative drift error of {probed.smallest_seen():.1e} would have been seen; false alarm {FALSE_ALARM:g}"
-    )
-    figure = float(abs(probed.value[worst] / probed.error[worst]))
-    return Check("Fokker-Planck residual", p_value >= FALSE_ALARM, figure, probed.bound, words, p_value)

@@ -7,16 +7,15 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ergodica import structure
 from ergodica.errors import InputError
+from ergodica.host.validate import positive_number, whole
 from ergodica.report import Check, Report
 from ergodica.verify.certificate.assumptions import check_derivatives, check_tails
 from ergodica.verify.certificate.fault import Fault, find_fault, of_error
 from ergodica.verify.certificate.hypoellipticity import check_reach
 from ergodica.verify.certificate.other_law import OtherLaw, find_other_law
 from ergodica.verify.certificate.points import Points, find_points
-from ergodica.verify.certificate.repairs import Repair, find_repairs, in_words
-from ergodica.verify.certificate.terms import Terms, terms_at
+from ergodica.verify.certificate.repairs import Repair, Terms, find_repairs, in_words, terms_at
 from ergodica.verify.hand_written import (
     SYMMETRY_SLACK,
     HandWritten,
@@ -87,13 +86,10 @@ def certify_sde(
         >>> report.passed, report.repairs[0].kind, report.repairs[0].factor
         (False, 'diffusion', 2.0)
     """
-    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or not 1 <= dim <= MOST_NUMBERS:
-        raise InputError(
-            f"dim = {dim!r}: expected a whole number from 1 to {MOST_NUMBERS}; for more, write a Recipe: eg.certify"
-        )
-    structure.check_temperature(temperature)
-    structure.check_seed(seed)
-    sde = hand_written(drift, diffusion, hamiltonian, dim, float(temperature))
+    if whole("dim", dim, 1) > MOST_NUMBERS:
+        raise InputError(f"dim is {dim}: expected at most {MOST_NUMBERS}; for more, write a Recipe: eg.certify")
+    temperature, seed = positive_number("temperature", temperature), whole("seed", seed)
+    sde = hand_written(drift, diffusion, hamiltonian, dim, temperature)
     with jax.enable_x64(True):
         return _Examination(sde, find_points(hamiltonian, sde.dim, start, sde.temperature, seed), seed).report()
 

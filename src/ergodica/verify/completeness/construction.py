@@ -10,8 +10,7 @@ import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.host.progress import TellShare
-from ergodica.verify.completeness.extent import holding, mass_outside
-from ergodica.verify.completeness.grid import Box, Grid, in_words
+from ergodica.verify.completeness.grid import Box, Grid, holding, in_words, mass_outside
 from ergodica.verify.completeness.rebuilt_curl import Spline, coefficients, pairs, refined
 from ergodica.verify.hand_written import CHUNK_POINTS, HandWritten
 
@@ -58,7 +57,7 @@ class Flow:
 
 
 def flow_on(grid: Grid, process: HandWritten, lowest: float, tell: TellShare) -> Flow:
-    """The current on the grid, chunk by chunk; `tell` is told the share that is done."""
+    """The current on the grid, chunk by chunk; `tell` is given the share that is done."""
     density, current = np.empty(grid.size), np.empty((grid.dim, grid.size))
     for start in range(0, grid.size, CHUNK_POINTS):
         points = grid.points(start, start + CHUNK_POINTS)
@@ -73,7 +72,7 @@ def flow_on(grid: Grid, process: HandWritten, lowest: float, tell: TellShare) ->
 
 
 def laid_flow(process: HandWritten, given: Box | None, resolution: int, lowest: float, tell: TellShare) -> Flow:
-    """The current on the grid that loses least of it; `tell` is told the share that is done."""
+    """The current on the grid that loses least of it; `tell` is given the share that is done."""
     boxes = laid_boxes(process, given)
     best = flow_on(Grid(boxes[0], resolution), process, lowest, tell)
     for box in boxes[1:]:

@@ -18,31 +18,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica import structure
 from ergodica.compiling import quick_filter_jit
 from ergodica.errors import InputError
 from ergodica.host.progress import waiting
+from ergodica.host.validate import choice, whole
 from ergodica.report import Check, Report
-from ergodica.verify.certificate.terms import terms_at
+from ergodica.verify.certificate.repairs import terms_at
 from ergodica.verify.completeness.construction import Flow, anchored, closed_form, fourier, interpolant, laid_flow
-from ergodica.verify.completeness.extent import bulk_points, centre_and_half, holding
-from ergodica.verify.completeness.grid import Box, check_memory, in_words
+from ergodica.verify.completeness.grid import Box, bulk_points, centre_and_half, check_memory, holding, in_words
 from ergodica.verify.completeness.rebuilt_curl import CurlAt, RebuiltCurl
 from ergodica.verify.hand_written import HandWritten, SdeValues, hand_written
 from ergodica.verify.sde import at
 from ergodica.verify.stationarity import rounding
 
-METHODS: dict[str, Callable[[Flow], list[np.ndarray]]] = {"fourier": fourier, "closed form": closed_form}
+CURL_METHODS: dict[str, Callable[[Flow], list[np.ndarray]]] = {"fourier": fourier, "closed form": closed_form}
 
-BULK = 1e-4  # share of its maximum above which the density counts as bulk
-TOLERANCE = 1e-3  # of the drift's size, and of the curl's
+BULK_DENSITY = 1e-4  # share of its maximum above which the density counts as bulk
+CURL_TOLERANCE = 1e-3  # of the drift's size, and of the curl's
 EXPECTED_ERROR = {2: 1e-8, 3: 1e-3}  # for smooth processes at 256 and 64 points a side: above it, advice is given
 BULK_POINTS = 4_096  # off the grid, where the drift is compared
 
 SHELL_COUNT = 14
 SHELL_POINTS = 1_024
 LATE_SHELLS = 4  # the last ones, where only the tails are left
-DECAY = 0.9  # an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
+SHELL_DECAY = (
+    0.9  # an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
+)
 
 
 class NoCurlError(InputError):
@@ -94,7 +95,7 @@ def rebuild_curl(
     given = None if box is None else checked_box(box)
     process = as_process(drift, diffusion, hamiltonian, None if given is None else len(given))
     check_request(resolution, method, process.dim)
-    structure.check_seed(seed)
+    seed = whole("seed", seed)
     title = f"the curl of a process in {process.dim} dimensions, by Theorem 2"
     with waiting("rebuilding the curl") as tell:
         bulk = looked_at(process, seed)
@@ -103,7 +104,7 @@ def rebuild_curl(
         if not all(check.passed for check in conditions):
             raise NoCurlError(Report(title, conditions))
         flow = laid_flow(process, given, resolution, bulk.lowest, lambda share: tell(0.3 + 0.4 * share))
-        curls = [anchored(flow, modes) for modes in METHODS[method](flow)]
+        curls = [anchored(flow, modes) for modes in CURL_METHODS[method](flow)]
         box = given or flow.grid.box
         curl = CurlAt(interpolant(flow.grid, curls), hamiltonian, bulk.lowest, box)
         tell(0.8)
@@ -120,7 +121,7 @@ def rebuild_curl(
 
 
 class Bulk(NamedTuple):
-    """Where the density is above BULK of its maximum: a box around it, min H, points in it and what was seen there."""
+    """Where the density is above BULK_DENSITY: a box around it, min H, points in it and what was seen there."""
 
     box: Box
     lowest: float
@@ -135,11 +136,11 @@ class Bulk(NamedTuple):
 
 def looked_at(process: HandWritten, seed: int) -> Bulk:
     """The bulk of exp(-H); refuses values there that are not those of an SDE."""
-    found = holding(process.energies, process.dim, -np.log(BULK))
+    found = holding(process.energies, process.dim, -np.log(BULK_DENSITY))
     if found is None:
         raise InputError("hamiltonian is not that of a law: exp(-H) is finite nowhere, or does not fall off")
     box, lowest = found
-    points = bulk_points(process.energies, box, lowest - np.log(BULK), BULK_POINTS, seed)
+    points = bulk_points(process.energies, box, lowest - np.log(BULK_DENSITY), BULK_POINTS, seed)
     if len(points) < 64:
         raise InputError(f"exp(-H) fills almost nothing of {in_words(box)}, where it lives: too thin for a grid")
     return Bulk(box, lowest, points, process.check(points))
@@ -180,12 +181,12 @@ def integrable(process: HandWritten, bulk: Bulk, seed: int) -> Check:
         first, last = shells[-LATE_SHELLS - 1], shells[-1]
         factor = 0.0 if last == 0 else float((last / max(first, np.finfo(float).tiny)) ** (1 / LATE_SHELLS))
     words = "the integral of |c p| over shells of doubling width falls off: the theorem's condition"
-    if not factor < DECAY:
+    if not factor < SHELL_DECAY:
         words = (
             f"the current c p is not integrable: its integral over a shell twice as wide is {factor:.2g} times as "
             f"large, out to {radii[-1]:g} widths of the bulk; Theorem 2 asks for an integrable current, or gives no Q"
         )
-    return Check("integrable", bool(factor < DECAY), factor, DECAY, words)
+    return Check("integrable", bool(factor < SHELL_DECAY), factor, SHELL_DECAY, words)
 
 
 def as_process(drift: Callable, diffusion: Callable, hamiltonian: Callable, dim: int | None) -> HandWritten:
@@ -210,10 +211,8 @@ def checked_box(box: Sequence[tuple[float, float]]) -> Box:
 
 def check_request(resolution: int, method: str, dim: int) -> None:
     """Refuses what can't be done, before anything is computed."""
-    if not isinstance(resolution, int | np.integer) or resolution < 16:
-        raise InputError(f"resolution is {resolution!r}: expected a whole number of grid points a side, at least 16")
-    if method not in METHODS:
-        raise InputError(f"method is {method!r}: expected one of {', '.join(map(repr, METHODS))}")
+    whole("resolution", resolution, 16, of="grid points a side")
+    choice("method", method, CURL_METHODS)
     if method == "closed form" and dim != 2:
         raise InputError(f"the closed form is for 2 dimensions, got {dim}: leave method out")
     check_memory(resolution, dim)
@@ -246,28 +245,28 @@ def _curl_share(curl: CurlAt, points: Array) -> Array:
 def drift_check(error: float, count: int) -> Check:
     words = (
         f"largest error of the drift through (D, Q) and its Gamma, over the drift's root mean square, at {count:,} "
-        f"points off the grid where the density is above {BULK:g} of its maximum"
+        f"points off the grid where the density is above {BULK_DENSITY:g} of its maximum"
     )
-    return Check("drift", error <= TOLERANCE, error, TOLERANCE, words)
+    return Check("drift", error <= CURL_TOLERANCE, error, CURL_TOLERANCE, words)
 
 
 def agreement(flow: Flow, size: float) -> Check:
     """Fourier construction and closed form, which use F differently, must give one Q in two dimensions."""
-    one, other = (anchored(flow, construct(flow)[0]) for construct in METHODS.values())
+    one, other = (anchored(flow, construct(flow)[0]) for construct in CURL_METHODS.values())
     figure = largest_in_bulk(flow, one - other) / (size or 1.0)
     words = "largest difference on the bulk between Fourier construction and closed form, over that of |D| and |Q|"
-    return Check("two constructions", figure <= TOLERANCE, figure, TOLERANCE, words)
+    return Check("two constructions", figure <= CURL_TOLERANCE, figure, CURL_TOLERANCE, words)
 
 
 def largest_in_bulk(flow: Flow, curl: np.ndarray) -> float:
-    """The largest |Q_ij| = |(Q p)_ij| / p where the density is above BULK."""
-    is_bulk = flow.density >= BULK
+    """The largest |Q_ij| = |(Q p)_ij| / p where the density is above BULK_DENSITY."""
+    is_bulk = flow.density >= BULK_DENSITY
     return float(np.abs(curl[is_bulk] / flow.density[is_bulk]).max())
 
 
 def limiting(flow: Flow, curls: list[np.ndarray], size: float) -> dict[str, float]:
     """What the box, the grid and rounding could each add to the drift at the rim of the bulk, over its size."""
-    rim = BULK * size
+    rim = BULK_DENSITY * size
     steepest = max(float(np.abs(values).max()) for values in curls) * np.pi / flow.grid.spacing.min()
     rounding = float(np.finfo(float).eps * (1 + steepest / rim))
     return {"box too small": flow.edge / rim, "grid too coarse": flow.tail / rim, "rounding": rounding}

@@ -26,7 +26,7 @@ from ergodica.tree import Layout
 from ergodica.verify.discrete.quadratic import SAME_DERIVATIVE, slope_and_hessian
 
 RANDOM_POINTS = 2  # beside the mean, at which the derivatives must be the same
-MOST_DOUBLINGS = 60  # a chain that needs more than 2^60 steps to forget cannot be told from one that never does
+MOST_DOUBLINGS = 60  # a chain that needs more than 2^60 steps to forget looks like one that never does
 FEEDBACK_ROUNDS = 5_000
 LINEAR_ONLY = "eg.exact_law is for constant D, Q and mass: look at this one by eg.audit or a run"
 

@@ -12,7 +12,6 @@ solved with it.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -26,7 +25,7 @@ from ergodica.gradients import GradientNoise, Known, PerExample, as_gradient_noi
 from ergodica.integrators import Integrator, Kernel, Leapfrog
 from ergodica.phase import Phase
 from ergodica.recipe import Recipe
-from ergodica.targets import Target
+from ergodica.targets import Posterior, Target
 from ergodica.tree import Layout
 from ergodica.verify.discrete.affine import (
     AffineStep,
@@ -40,7 +39,7 @@ from ergodica.verify.discrete.affine import (
 )
 from ergodica.verify.discrete.law import DiscreteLaw, LawTable
 from ergodica.verify.discrete.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
-from ergodica.verify.sde import widened
+from ergodica.verify.sde import checked_position, widened
 
 STABLE_RADIUS = (
     1 - 1e-13
@@ -92,7 +91,13 @@ def exact_law(
         >>> law.covariance.round(4).tolist()  # 1 / (1 - eps/2)
         [[1.0526, 0.0], [0.0, 1.0526]]
     """
-    _check_arguments(recipe, target)
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"exact_law takes the recipe first, then the target; the first is a {type(recipe).__name__}")
+    start = checked_position("exact_law", target, position, "it must see that the law is Gaussian")
+    if target.domain is not None:
+        raise InputError(
+            "the target has a domain: a chain that reflects is not linear; leave the domain out, or use a run"
+        )
     sizes: list[Any] = [step_size] if np.ndim(step_size) == 0 else list(step_size)  # pyright: ignore[reportArgumentType]
     batches = list(batch_size) if isinstance(batch_size, Iterable) else [batch_size]
     if not sizes or not batches:
@@ -102,9 +107,6 @@ def exact_law(
     structure.check_temperature(temperature)
     if compensate and gradient_noise is None and all(n is None for n in batches):
         raise InputError("compensate=True, but the chain has no gradient noise: give gradient_noise or batch_size")
-    start = target.init if position is None else position
-    if start is None:
-        raise InputError("the target has no init: give exact_law an example of the position, position=...")
     # standard promotion: what a potential closes over may be float32, and meets a float64 position here
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         chain = _Chain(widened(recipe), widened(target), start, integrator, float(temperature))
@@ -121,19 +123,6 @@ def _table(step_sizes: list[float], columns: list["_Column"]) -> LawTable:
         unstable = [size for size, row in zip(step_sizes, rows, strict=True) if row[i] is None]
         limits.append(column.largest_stable(min(unstable)) if unstable else None)
     return LawTable(tuple(step_sizes), tuple(column.label for column in columns), tuple(rows), tuple(limits))
-
-
-def _check_arguments(recipe: Any, target: Any) -> None:
-    if not isinstance(recipe, Recipe):
-        raise InputError(f"exact_law takes the recipe first, then the target; the first is a {type(recipe).__name__}")
-    if not isinstance(target, Target) or not target.has_potential:
-        raise InputError(
-            "exact_law needs a target with a potential (eg.Density, eg.Posterior), to see that it is Gaussian"
-        )
-    if target.domain is not None:
-        raise InputError(
-            "the target has a domain: a chain that reflects is not linear; leave the domain out, or use a run"
-        )
 
 
 class _Chain:
@@ -156,10 +145,7 @@ class _Chain:
         self.gaussian = as_density(gaussian, self.position)
         self.mean = gaussian.mean
         self.law = phase_law(recipe, self.gaussian, self.phase, temperature)
-
-    @cached_property
-    def spread(self) -> ExampleSpread:
-        return example_spread(self.target, self.position, self.mean)
+        self.spread: ExampleSpread | None = None  # of the examples' gradients: a pass over the data, made if needed
 
     def with_noise(self, given: GradientNoise | None, batch_size: int | None, compensate: bool | None) -> "_Column":
         """The chain with the noise of a batch, or with the V given, and what its steps subtract."""
@@ -181,12 +167,12 @@ class _Chain:
         return _Column(self, covariance, modes, self._subtracted(given, covariance, has_noise, compensate), batch_size)
 
     def _batch_noise(self, batch_size: int) -> tuple[np.ndarray, np.ndarray | None]:
-        if self.target.size is None:
+        if not isinstance(self.target, Posterior):
             raise InputError("batch_size is for targets with data (eg.Posterior): give this one gradient_noise=V")
         self.target.check_batch_size(batch_size)
-        factor = self.spread.factor(batch_size)
-        modes = self.spread.modes
-        return factor * self.spread.at_mean, None if modes is None else np.sqrt(factor) * modes
+        spread = self.spread = self.spread or example_spread(self.target, self.position, self.mean)
+        factor = spread.factor(batch_size)
+        return factor * spread.at_mean, None if spread.modes is None else np.sqrt(factor) * spread.modes
 
     def _subtracted(self, given, covariance: np.ndarray, has_noise: bool, compensate: bool | None) -> Known | None:
         if compensate is False or not has_noise:

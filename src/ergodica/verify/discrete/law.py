@@ -1,6 +1,7 @@
 """What `eg.exact_law` returns: the law of one discrete chain, or a table of laws against step size and batch."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from ergodica.errors import InputError
 from ergodica.host.extras import require
 from ergodica.report import number
 
-SHOWN = 12  # coordinates in a printed law
-ROUNDING = 1e-10  # a bias below this is rounding
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+ROWS_SHOWN = 12  # coordinates in a printed law
+ROUNDING_BIAS = 1e-10  # a bias below this is rounding
+LINE_COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +84,11 @@ class DiscreteLaw:
         ]
         lines.append(f"  {'':>4}{'mean':>12}{'target':>12}{'variance':>12}{'target':>12}{'bias':>11}")
         variances, targets = np.diag(self.covariance), np.diag(self.target_covariance)
-        for i in range(min(self.dim, SHOWN)):
+        for i in range(min(self.dim, ROWS_SHOWN)):
             cells = "".join(f"{x:>12.5g}" for x in (self.mean[i], self.target_mean[i], variances[i], targets[i]))
             lines.append(f"  {i:>4}{cells}{signed_percent(self.bias[i]):>11}")
-        if self.dim > SHOWN:
-            lines.append(f"  ... and {self.dim - SHOWN} more")
+        if self.dim > ROWS_SHOWN:
+            lines.append(f"  ... and {self.dim - ROWS_SHOWN} more")
         lines.append(f"  largest error of a variance over all directions: {signed_percent(self.largest_bias)}")
         if self.transition is None:
             lines.append("  a Metropolis test makes the chain exact at every step size")
@@ -129,29 +130,25 @@ class LawTable:
             return tuple(math.nan for _ in self.columns)
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = np.log(bias[1] / bias[0]) / np.log(steps[1] / steps[0])
-        return tuple(float(s) if b > ROUNDING else math.nan for s, b in zip(slopes, bias[0], strict=True))
+        return tuple(float(s) if b > ROUNDING_BIAS else math.nan for s, b in zip(slopes, bias[0], strict=True))
 
     def table(self) -> str:
         """The bias as text."""
         width = max(12, *(len(name) + 2 for name in self.columns))
         lines = ["largest relative error of a variance over all directions of the position"]
-        lines.append(
-            f"{'step size':>12}" + "".join(f"{name:>{width}}" for name in self.columns) + f"{'relaxation':>14}"
-        )
+
+        def add(head: str, cells: Iterable[str], last: str = "") -> None:
+            lines.append(f"{head:>12}" + "".join(f"{cell:>{width}}" for cell in cells) + (last and f"{last:>14}"))
+
+        add("step size", self.columns, "relaxation")
         for size, row in zip(self.step_sizes, self.laws, strict=True):
-            cells = [
-                "unstable" if law is None else signed_percent(law.largest_bias) + "*" * bool(law.cuts) for law in row
-            ]
+            bias = (f"{signed_percent(law.largest_bias)}{'*' * bool(law.cuts)}" if law else "unstable" for law in row)
             # a batch adds noise and leaves A as it is: one relaxation for the row
-            times = [f"{number(law.relaxation)} steps" for law in row if law is not None and law.relaxation > 0]
-            lines.append(
-                f"{size:>12.4g}" + "".join(f"{cell:>{width}}" for cell in cells) + f"{(times or ['-'])[0]:>14}"
-            )
-        orders = ("-" if math.isnan(order) else f"{order:.2f}" for order in self.orders)
-        lines.append(f"{'order':>12}" + "".join(f"{order:>{width}}" for order in orders))
+            times = (f"{number(law.relaxation)} steps" for law in row if law is not None and law.relaxation > 0)
+            add(f"{size:.4g}", bias, next(times, "-"))
+        add("order", ("-" if math.isnan(order) else f"{order:.2f}" for order in self.orders))
         if any(law is None for row in self.laws for law in row):
-            limits = ("-" if limit is None else f"{limit:.4g}" for limit in self.stable_below)
-            lines.append(f"{'stable below':>12}" + "".join(f"{limit:>{width}}" for limit in limits))
+            add("stable below", ("-" if limit is None else f"{limit:.4g}" for limit in self.stable_below))
         if any(law is not None and law.cuts for row in self.laws for law in row):
             lines.append("* the gradient brings more noise than the step injects: cut at zero")
         return "\n".join(lines)
@@ -171,12 +168,12 @@ class LawTable:
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.add_subplot(xscale="log", yscale="log")
         for i, name in enumerate(self.columns):
-            is_seen = bias[:, i] > ROUNDING
+            is_seen = bias[:, i] > ROUNDING_BIAS
             label = name if np.any(is_seen) else f"{name} (no bias)"
-            axes.plot(steps[is_seen], bias[is_seen, i], "o-", ms=3, color=COLOURS[i % len(COLOURS)], label=label)
-            limit = self.stable_below[i]
+            colour, limit = LINE_COLOURS[i % len(LINE_COLOURS)], self.stable_below[i]
+            axes.plot(steps[is_seen], bias[is_seen, i], "o-", ms=3, color=colour, label=label)
             if limit is not None:
-                axes.axvline(limit, color=COLOURS[i % len(COLOURS)], ls=":", lw=1)
+                axes.axvline(limit, color=colour, ls=":", lw=1)
         axes.set_xlabel("step size (dotted: the largest stable one)" if any(self.stable_below) else "step size")
         axes.set_ylabel("largest relative error of a variance")
         axes.grid(alpha=0.3)
@@ -186,6 +183,6 @@ class LawTable:
 
 def signed_percent(share: float) -> str:
     """With its sign, three digits; as a factor where that is plainer."""
-    if abs(share) < ROUNDING:
+    if abs(share) < ROUNDING_BIAS:
         return "none"
     return f"x {1 + share:.3g}" if share >= 10 else f"{100 * share:+.3g} %"

@@ -9,7 +9,13 @@ are moved with the *same* key: 1/2 (x - x')(dx - dx') has the mean Cov(x, dx), a
 out, so that the drift is seen at steps so small that there is no discretisation to speak of.
 
 Where a coordinate has a wall, what a step does there (reflect, project, refuse) is its own business: starts within
-five noise widths of it are left out, by test functions that vanish there, see `interior`.
+five noise widths of it are left out, by test functions that vanish there. For a smooth g that is 0 where the wall is
+felt, parts leave no boundary term, and a step that leaves the law invariant has, to first order in the step size,
+
+    2 E[g(x_i) dx_i] + E[g'(x_i) dx_i²] = 0.
+
+g(x) = t w(t), t the distance from the wall less five noise widths and w a smooth step from 0 at t = 0 to 1; between two
+walls the distance from their middle, and a step at each.
 """
 
 from collections.abc import Callable
@@ -21,21 +27,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.verify.audit.features import Features, all_pairs
-from ergodica.verify.audit.interior import Interior, interior
+from ergodica.verify.audit.black_box import Step
+from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.reference import Reference
-from ergodica.verify.audit.steps import Step
 
-SMALL = 0.004  # mean square displacement of a small step, in units of the variance, for the fastest coordinate
-BLOCK = 4096  # pairs moved at once
-PAIRS = 2**17  # of a JAX step
+SMALL_MOVE = 0.004  # mean square displacement of a small step, in units of the variance, for the fastest coordinate
+BLOCK_PAIRS = 4096  # pairs moved at once
+TRACED_PAIRS = 2**17  # of a JAX step
 CALLED_PAIRS = 2**16  # of a NumPy step, at full effort
 FEWEST_PAIRS = 2**10
-REPEATS = 8  # keys for each pair, where draws are dear
-HALVINGS = 30
+MOST_REPEATS = 8  # keys for each pair, where draws are dear
+MOST_HALVINGS = 30
 MOST_PAIRS = 2**17  # of coordinates: above, those of the chains' features
-NUMBERS = 2**22  # kept of all clusters: fewer of them for more pairs
+NUMBERS_KEPT = 2**22  # kept of all clusters: fewer of them for more pairs
 FEWEST_CLUSTERS = 32
+WALL_WIDTHS = 5.0  # noise widths from a wall within which starts are left out
 
 Pairs = tuple[np.ndarray, np.ndarray]  # indices i < j of coordinates
 
@@ -66,6 +72,57 @@ class Balance(NamedTuple):
         return len(self.residual) > len(self.diffusion) + len(self.pairs[0])
 
 
+class Interior(NamedTuple):
+    """Coordinates with a wall, and where they are away from it; in units of the deviation."""
+
+    which: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """Coordinates of which nothing is away from their walls."""
+        return self.which[~(self.high > self.low)]
+
+    def products(self, moved: list[np.ndarray], clusters: int) -> np.ndarray:
+        """(clusters, 2, walled): n and q with the residual (2n + q)/q that `balance` looks at, so that q is the noise
+        where w is not 0 and 2n all the rest."""
+        draws = moved[0].shape[0] * moved[0].shape[1] // clusters
+        u, v, du, dv = (x[..., self.which].reshape(clusters, draws, len(self.which)) for x in moved)
+        n, q = np.zeros((2, clusters, len(self.which)))
+        for x, dx in ((u, du), (v, dv)):
+            w, g, slope = self._test(x)
+            size = (w * dx * dx).mean(1) / 2
+            q += size
+            n += (g * dx + slope * dx * dx / 2).mean(1) / 2 - size / 2
+        return np.stack([n, q], axis=1)
+
+    def _test(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """w, g and g'."""
+        below, rise = _step(x - self.low)
+        above, fall = _step(self.high - x)
+        w, dw = below * above, rise * above - below * fall
+        has_low, has_high = np.isfinite(self.low), np.isfinite(self.high)
+        middle = np.where(has_low & has_high, (self.low + self.high) / 2, np.where(has_low, self.low, self.high))
+        t = x - middle
+        return w, t * w, w + t * dw
+
+
+def _step(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """From 0 at t = 0 to 1 at t = 1, and its slope; 1 at an infinite distance."""
+    s = np.clip(t, 0.0, 1.0)
+    return s * s * (3 - 2 * s), 6 * s * (1 - s)
+
+
+def interior(features: Features, width: np.ndarray) -> Interior:
+    """For noise of this width in every coordinate, in units of the deviation."""
+    which = np.flatnonzero(features.has_wall)
+    deviation = np.asarray(features.deviation)[which]
+    low, high = (np.asarray(wall)[which] / deviation for wall in (features.low, features.high))
+    margin = WALL_WIDTHS * width[which]
+    return Interior(which, low + margin, high - margin)
+
+
 def balance(
     step: Step, features: Features, law: Reference, step_size: float, seed: int, effort: float
 ) -> Balance | None:
@@ -74,11 +131,11 @@ def balance(
     one, other = law.draws[:half], law.draws[half : 2 * half]
     pairs = _open_pairs(step.dim, features)
     move, deviation = moved_pairs if step.is_jax else _called, np.asarray(features.deviation)
-    per_block = min(max((BLOCK if step.is_jax else FEWEST_PAIRS) // half, 1), one.shape[1])
-    wanted = PAIRS if step.is_jax else max(int(min(effort, 1) * CALLED_PAIRS), FEWEST_PAIRS)
+    per_block = min(max((BLOCK_PAIRS if step.is_jax else FEWEST_PAIRS) // half, 1), one.shape[1])
+    wanted = TRACED_PAIRS if step.is_jax else max(int(min(effort, 1) * CALLED_PAIRS), FEWEST_PAIRS)
     blocks = [slice(at, at + per_block) for at in range(0, one.shape[1] - per_block + 1, per_block)]
     blocks = blocks[: max(wanted // (half * per_block), 1)]
-    repeats = int(np.clip(wanted // (half * per_block * len(blocks)), 1, REPEATS))
+    repeats = int(np.clip(wanted // (half * per_block * len(blocks)), 1, MOST_REPEATS))
 
     def moved(h: float, k: int, r: int) -> list[np.ndarray]:
         x, y = one[:, blocks[k]], other[:, blocks[k]]
@@ -109,21 +166,21 @@ def balance(
 
 def _open_pairs(dim: int, features: Features) -> Pairs:
     """Pairs of coordinates without a wall."""
-    i, j = all_pairs(dim) if _count_of_pairs(dim) <= MOST_PAIRS else _own_pairs(features)
+    i, j = np.triu_indices(dim, 1) if _all_pairs_fit(dim) else map(np.asarray, features.pairs)
     is_open = ~(features.has_wall[i] | features.has_wall[j])
     return i[is_open], j[is_open]
 
 
-def _own_pairs(features: Features) -> Pairs:
-    return np.asarray(features.pairs[0]), np.asarray(features.pairs[1])
+def _all_pairs_fit(dim: int) -> bool:
+    return dim * (dim - 1) // 2 <= MOST_PAIRS
 
 
 def _small_step(spread: Callable[[float], np.ndarray], step_size: float) -> float | None:
-    """The largest halving of `step_size` at which the fastest coordinate moves by SMALL; None if nothing moves."""
+    """The largest halving of `step_size` at which the fastest coordinate moves by SMALL_MOVE; None if nothing moves."""
     h = step_size
-    for _ in range(HALVINGS):
+    for _ in range(MOST_HALVINGS):
         q = spread(h)
-        if np.isfinite(q).all() and q.max() <= SMALL:
+        if np.isfinite(q).all() and q.max() <= SMALL_MOVE:
             break
         h /= 2
     else:
@@ -164,8 +221,8 @@ def _products(moved: list[np.ndarray], pairs: Pairs) -> np.ndarray:
     """n = Cov(x, dx) and q = E[dx dx], means over clusters, from draws, other draws, and the steps of both (clusters,
     pairs of draws, d): all of them (clusters, 2, d, d), or above MOST_PAIRS (clusters, 2, d + pairs)."""
     dim = moved[0].shape[2]
-    is_all = _count_of_pairs(dim) <= MOST_PAIRS
-    affordable = NUMBERS // (dim**2 if is_all else dim + len(pairs[0]))
+    is_all = _all_pairs_fit(dim)
+    affordable = NUMBERS_KEPT // (dim**2 if is_all else dim + len(pairs[0]))
     clusters = min(len(moved[0]), max(2 ** int(np.log2(max(affordable, 1))), FEWEST_CLUSTERS))
     u, v, du, dv = (x.reshape(clusters, -1, dim) for x in moved)
     count = 2 * u.shape[1]
@@ -186,10 +243,6 @@ def _picked(products: np.ndarray, pairs: Pairs) -> np.ndarray:
         return products
     i, j = (np.concatenate([np.arange(products.shape[-1]), side]) for side in pairs)
     return (products[..., i, j] + products[..., j, i]) / 2
-
-
-def _count_of_pairs(dim: int) -> int:
-    return dim * (dim - 1) // 2
 
 
 def moved_pairs(

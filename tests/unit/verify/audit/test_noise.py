@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ergodica.verify.audit.noise import STEPS, noise
-from ergodica.verify.audit.rungs import Rung
+from ergodica.verify.audit.chains import Rung
+from ergodica.verify.audit.noise import PATH_STEPS, noise
 
 CHAINS, DIM = 128, 2
 
@@ -23,7 +23,7 @@ def found(path, finer=None):
 
 
 def jumps(seed):
-    return np.random.default_rng(seed).normal(size=(STEPS + 8, CHAINS, DIM))
+    return np.random.default_rng(seed).normal(size=(PATH_STEPS + 8, CHAINS, DIM))
 
 
 def held(values, period):
@@ -56,7 +56,7 @@ def test_fresh_noise_passes(seed):
 def test_momentum_colored_noise_and_a_trend_pass():
     """Correlated at every lag, but not by the step number. False alarm 1e-4."""
     momentum = walk(jumps(6), pull=0.05)
-    trend = np.linspace(1, 3, STEPS + 8)[:, None, None]
+    trend = np.linspace(1, 3, PATH_STEPS + 8)[:, None, None]
     assert found(walk(momentum), 0.5 * walk(momentum)).p_value > 1e-4
     assert found(walk(trend * jumps(7))).p_value > 1e-4
 
@@ -69,7 +69,7 @@ def test_a_momentum_that_is_drawn_anew_every_few_steps_is_not_an_error():
 
 
 def test_steps_of_different_sizes_in_turn_are_a_cycle():
-    size = 0.2 + 0.8 * np.cos(np.pi * np.arange(STEPS + 8) / 10) ** 2
+    size = 0.2 + 0.8 * np.cos(np.pi * np.arange(PATH_STEPS + 8) / 10) ** 2
     x = [np.zeros((CHAINS, DIM))]
     for h, step in zip(0.2 * size, jumps(11), strict=True):
         x.append((1 - h) * x[-1] + np.sqrt(2 * h) * step)

@@ -8,9 +8,8 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.verify.certificate.fault import smallest_error
 from ergodica.verify.certificate.points import descend
-from ergodica.verify.certificate.repairs import find_repairs
+from ergodica.verify.certificate.repairs import find_repairs, terms_at
 from ergodica.verify.certificate.sde_certificate import certify_sde
-from ergodica.verify.certificate.terms import terms_at
 from ergodica.verify.hand_written import hand_written
 
 
@@ -33,7 +32,7 @@ def energy(z):
         ({"drift": lambda z: -z[:1]}, r"drift returned shape \(1,\), expected an array of shape \(2,\)"),
         ({"drift": lambda z: [-z]}, "drift returned"),
         ({"drift": lambda z: np.sin(z)}, "drift hands its argument to NumPy: write it with jax.numpy"),
-        ({"drift": 3.0}, "drift is 3.0: expected a jnp function of one flat vector"),
+        ({"drift": 3.0}, "drift is of type float: expected a jnp function of one flat vector"),
         ({"hamiltonian": lambda z: z}, r"hamiltonian returned shape \(2,\), expected an array of shape \(\)"),
         ({"hamiltonian": lambda z: jnp.sum(jnp.log(z - 50.0))}, "not finite around 0: give start="),
         ({"hamiltonian": lambda z: jnp.log(z[0]), "start": [-1.0, 0.0]}, "not finite at start: give one where it is"),
@@ -43,8 +42,8 @@ def energy(z):
             r"diffusion is not symmetric: at z = .*D\[0, 1\]",
         ),
         ({"diffusion": lambda z: jnp.full((2, 2), jnp.inf)}, r"diffusion\[0, 0\] is inf"),
-        ({"dim": 0}, "dim = 0: expected a whole number from 1 to 100"),
-        ({"dim": 2.0}, "dim = 2.0: expected a whole number"),
+        ({"dim": 0}, "dim is 0: expected a whole number of at least 1"),
+        ({"dim": 2.0}, "dim is 2.0: expected a whole number"),
         ({"dim": 1000}, "for more, write a Recipe: eg.certify"),
         ({"start": [1.0, 2.0, 3.0]}, "expected 2 finite numbers"),
         ({"temperature": -1.0}, "temperature"),

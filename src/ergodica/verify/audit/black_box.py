@@ -1,10 +1,12 @@
-"""A black-box step as a function that runs many chains: in JAX traced once, in NumPy called in a loop.
+"""A black-box step as a function that runs many chains: in JAX traced once, in NumPy called in a loop; and its cost.
 
-Positions are flat vectors here, in the order of `ravel_pytree`; only the user's functions see his pytrees.
+Positions are flat vectors here, in the order of `ravel_pytree`; only the user's functions see their pytrees.
 """
 
+import functools
 import inspect
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,16 +16,26 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
+from ergodica.host import tracing
+from ergodica.targets import Target
 from ergodica.tree import Layout
-from ergodica.verify.audit.traces import Fingerprint, fingerprint
 
 KEY_NAMES = ("key", "rng", "seed", "generator")  # what an argument that holds one is called, or a part of it
 MOST_TRACED = 16  # steps whose traces are kept
 
 STATE_HINT = "does it take a state of its own? Then give init= and read="
-NOTHING = "step returned nothing, expected the position: is there a return?"
+NOTHING_RETURNED = "step returned nothing, expected the position: is there a return?"
 
-_TRACED: dict[Any, tuple[Fingerprint, "Step"]] = {}
+# Work is counted in units of one multiplication; random bits and special functions as measured on one core, to a
+# factor of two.
+HEAVY_WORK = {"random_bits": 60.0, "threefry2x32": 60.0, "erf_inv": 10.0, "exp": 5.0, "log": 5.0, "pow": 10.0}
+HEAVY_WORK |= dict.fromkeys(("cholesky", "lu", "qr", "triangular_solve", "householder_product"), 40.0)
+HEAVY_WORK |= dict.fromkeys(("eigh", "svd"), 150.0)
+MULTIPLY_ADD = 0.2  # in a matrix product
+CHAINS_COUNTED = 64  # side by side in the trace that is counted
+UNKNOWN_LENGTH = 10  # turns that a loop of unknown length is taken for
+
+_TRACED: dict[Any, tuple[str, "Step"]] = {}
 
 
 class Step(NamedTuple):
@@ -95,7 +107,8 @@ def _misses_a_state(error: Exception) -> bool:
 def _compiled(functions: tuple[Any, ...], fresh: Step, trace: Any) -> Step:
     """The step that was made of these functions before, which is compiled already, if they still do the same: what
     they read from objects, closures and globals may have changed."""
-    name, mark = (*functions, fresh.layout), fingerprint(trace)
+    # with addresses in the text: functions that differ by them alone, as host callbacks do, are not the same
+    name, mark = (*functions, fresh.layout), tracing.digest(str(trace.jaxpr), *tracing.constants(trace))
     try:
         before = _TRACED.pop(name, None)
     except TypeError:  # functions that cannot be hashed
@@ -211,7 +224,8 @@ def _in_jax(step: Any, init: Any, read: Any, layout: Layout) -> Step:
         return _like(after, state)
 
     def place(state: Any) -> Array:
-        return _flat(reader(state), layout)
+        leaves = _matching(reader(state), layout)
+        return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(jnp.float64) for leaf in leaves])
 
     return Step(start, move, place, layout, is_jax=True, is_bare=init is None)
 
@@ -220,11 +234,8 @@ def _in_numpy(step: Any, init: Any, read: Any, layout: Layout) -> Step:
     begin, reader = _starter(init), _reader(read, init is not None)
 
     def start(key: np.random.Generator, vector: np.ndarray) -> Any:
-        leaves, at = [], 0
-        for shape in layout.shapes:
-            count = int(np.prod(shape))
-            leaves.append(vector[at : at + count].reshape(shape).copy())
-            at += count
+        pieces = np.split(vector, np.cumsum([math.prod(shape) for shape in layout.shapes])[:-1])
+        leaves = [piece.reshape(shape).copy() for piece, shape in zip(pieces, layout.shapes, strict=True)]
         return begin(key, jax.tree.unflatten(layout.treedef, leaves))
 
     def place(state: Any) -> np.ndarray:
@@ -234,7 +245,7 @@ def _in_numpy(step: Any, init: Any, read: Any, layout: Layout) -> Step:
     def move(key: np.random.Generator, state: Any, step_size: float) -> Any:
         after = step(key, state, step_size)
         if after is None and init is None:
-            raise InputError(NOTHING)
+            raise InputError(NOTHING_RETURNED)
         # a step that works in place returns nothing
         return state if after is None else after
 
@@ -250,7 +261,7 @@ def _strong(leaf: Any) -> Any:
 def _like(after: Any, before: Any) -> Any:
     """`after` in the dtypes of `before`; refused where structure or shapes differ."""
     if after is None:
-        raise InputError(NOTHING)
+        raise InputError(NOTHING_RETURNED)
     got, expected = jax.tree.structure(after), jax.tree.structure(before)
     if got != expected:
         hint = ""
@@ -279,6 +290,50 @@ def _matching(position: PyTree, layout: Layout) -> list[Any]:
     return leaves
 
 
-def _flat(position: PyTree, layout: Layout) -> Array:
-    leaves = _matching(position, layout)
-    return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(jnp.float64) for leaf in leaves])
+def work_of_gradient(target: Target, layout: Layout) -> float:
+    """Of one evaluation of potential and gradient."""
+    x = jax.ShapeDtypeStruct((layout.size,), jnp.float64)
+    return _work(jax.make_jaxpr(lambda x: target.evaluate(layout.unravel(x)))(x).jaxpr)
+
+
+@functools.lru_cache(maxsize=16)
+def work(step: Step) -> float:
+    """Of one step of one chain, for each number of the position; about 75 for Langevin."""
+    # vmapped, as it will run: what does not depend on the chain is done once for all
+    keys = jax.random.split(jax.random.key(0), CHAINS_COUNTED)
+    states = jax.eval_shape(jax.vmap(step.start), keys, jax.ShapeDtypeStruct((CHAINS_COUNTED, step.dim), jnp.float64))
+    trace = jax.make_jaxpr(jax.vmap(step.move, (0, 0, None)))(keys, states, jnp.asarray(1.0, jnp.float64))
+    return max(_work(trace.jaxpr) / (CHAINS_COUNTED * step.dim), 1.0)
+
+
+def _work(jaxpr: Any) -> float:
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inner = [_work(x) for x in _inside(equation.params)]
+        name = equation.primitive.name
+        if name == "scan":
+            total += equation.params["length"] * sum(inner)
+        elif name == "while":
+            total += UNKNOWN_LENGTH * sum(inner)
+        elif name == "cond":
+            total += max(inner)
+        elif inner:
+            total += sum(inner)
+        else:
+            total += _alone(equation, name)
+    return total
+
+
+def _inside(params: dict[str, Any]) -> list[Any]:
+    """Programs among an equation's parameters: bodies of loops, branches, functions compiled on their own."""
+    values = itertools.chain.from_iterable(x if isinstance(x, tuple | list) else (x,) for x in params.values())
+    programs = (getattr(value, "jaxpr", value) for value in values)
+    return [program for program in programs if hasattr(program, "eqns")]
+
+
+def _alone(equation: Any, name: str) -> float:
+    size = sum(math.prod(var.aval.shape) for var in equation.outvars)
+    if name == "dot_general":
+        (contracted, _), _ = equation.params["dimension_numbers"]
+        size *= MULTIPLY_ADD * math.prod(equation.invars[0].aval.shape[i] for i in contracted)
+    return size * HEAVY_WORK.get(name, 1.0)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ergodica as eg
+from ergodica.verify.audit.chains import Rung
 from ergodica.verify.audit.culprits import harshness
-from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.stuck import allowed, stuck
+from ergodica.verify.audit.ladder import allowed, stuck
 from tests.selection import long_unless
 
 TWO, THREE = eg.gallery.gaussian(2), eg.gallery.gaussian(3)

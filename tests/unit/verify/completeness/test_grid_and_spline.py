@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodica.verify.completeness.extent import holding, mass_outside
+from ergodica.verify.completeness.grid import holding, mass_outside
 from ergodica.verify.completeness.rebuilt_curl import Spline, coefficients, refined
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.report import Check
-from ergodica.verify.audit import Audit, Estimate, family
-from ergodica.verify.audit.family import audit_family
-from ergodica.verify.audit.family_words import Row, words
-from ergodica.verify.audit.known_laws import known_laws, quartic
-from ergodica.verify.audit.result import StepBias
+from ergodica.verify.audit import family
+from ergodica.verify.audit.family import audit_family, known_laws, quartic
+from ergodica.verify.audit.family_words import FamilyRow, words
+from ergodica.verify.audit.result import Audit, Estimate, StepBias
 from ergodica_paper.wrong import RIGHT_STEPS, WRONG_STEPS
 
 DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)
@@ -30,7 +29,7 @@ def rows_with(found, error=0.01, failed=("temperature",), rejected=True, seen=la
         checks = tuple(Check(name, False, 9.0, 4.0, f"what {name} says", 0.0) for name in failed)
         note = "position never moves" if value is None else "a note"
         figures = {"seen": {"temperature": seen(law)}}
-        rows.append(Row(law, Audit("title", checks, (note,), figures, temperature), rejected))
+        rows.append(FamilyRow(law, Audit("title", checks, (note,), figures, temperature), rejected))
     return rows
 
 

@@ -11,7 +11,7 @@ import pytest
 import ergodica as eg
 from ergodica.tree import Layout
 from ergodica.verify.audit.features import features
-from ergodica.verify.audit.laws import expectations
+from ergodica.verify.audit.law_tests import expectations
 from ergodica.verify.audit.reference import Reference, reference
 
 KEY = jax.random.key(5)

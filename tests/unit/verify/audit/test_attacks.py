@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.verify.audit import Estimate
+from ergodica.verify.audit.chains import Rung
+from ergodica.verify.audit.checks import decision_check, resolution_check, temperature_words
 from ergodica.verify.audit.culprits import _gamma
 from ergodica.verify.audit.features import _triples
-from ergodica.verify.audit.interior import Interior
 from ergodica.verify.audit.ladder import Ladder
-from ergodica.verify.audit.laws import Laws, LawTest
-from ergodica.verify.audit.limit import Limit, is_rough, limit
-from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.summary import _resolution_check
+from ergodica.verify.audit.law_tests import Laws, LawTest, Limit, is_rough, limit
+from ergodica.verify.audit.one_step import Interior
+from ergodica.verify.audit.result import Estimate
 from ergodica.verify.audit.trials import Trial, _significant_bits
-from ergodica.verify.audit.verdict import decision_check, temperature_words
 
 TWO, THREE = eg.gallery.gaussian(2), eg.gallery.gaussian(3)
 QUICK = {"effort": 0.01, "progress": False}
@@ -179,7 +177,7 @@ def test_a_position_kept_in_few_bits_is_found():
     x[:, 2] = x[:, 2].astype(np.float16)
     assert _significant_bits(x)[0] > 40
     assert _significant_bits(x)[1:].tolist() == [8, 11]
-    check = _resolution_check(Trial(0.1, coarse=(1,), bits=8), ("a", "b"))
+    check = resolution_check(Trial(0.1, coarse=(1,), bits=8), ("a", "b"))
     assert not check.passed
     assert check.explanation.startswith("b is kept with 8 significant bits, as bfloat16 has: moves below 0.39 %")
 

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ergodica.verify.audit import Estimate
-from ergodica.verify.audit.laws import difference_root
-from ergodica.verify.audit.limit import limit, order
-from ergodica.verify.audit.rungs import Rung
-from ergodica.verify.audit.summary import _is_now_and_then
-from ergodica.verify.audit.tails import any_of, each_of, largest_of, normal_score, threshold, two_sided
-from ergodica.verify.audit.verdict import percent, temperature_words
+from ergodica.verify.audit.chains import Rung
+from ergodica.verify.audit.checks import is_now_and_then, percent, temperature_words
+from ergodica.verify.audit.law_tests import difference_root, limit, order
+from ergodica.verify.audit.result import Estimate
+from ergodica.verify.tails import any_of, each_of, largest_of, normal_score, threshold, two_sided
 
 
 def rung(step_size, mean, spread, chains=400, seed=0):
@@ -140,7 +138,7 @@ def test_chains_that_blow_up_at_small_steps_only_do_so_now_and_then():
     sizes = (0.4, 0.2, 0.1)
     for blown, expected in (((0.1,), True), ((0.2, 0.1), True), ((0.4,), False), ((0.4, 0.2), False), ((), False)):
         rungs = [Rung(h, None, np.zeros(2), slice(0, 1), steps=100, is_finite=h not in blown) for h in sizes]
-        assert _is_now_and_then(rungs) == expected
+        assert is_now_and_then(rungs) == expected
 
 
 def test_no_order_is_told_of_a_bias_that_is_not_clear():

@@ -11,7 +11,7 @@ import numpy as np
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
 from ergodica.phase import phase_type
-from ergodica.verify.completeness.extent import bulk_points, holding
+from ergodica.verify.completeness.grid import bulk_points, holding
 
 
 class Process(NamedTuple):

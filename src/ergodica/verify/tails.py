@@ -1,7 +1,10 @@
-"""Tail probabilities: what a standard score, Student's t, and the largest of several are worth.
+"""Tail probabilities, what a standard score, Student's t, and the largest of several are worth; and intervals.
 
 By scipy.special, which holds the functions behind scipy.stats and loads a hundred times faster.
 """
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import ArrayLike
@@ -61,3 +64,27 @@ def largest_of(score: float, root: np.ndarray) -> float:
         return bound
     z = np.random.default_rng(0).standard_normal((SIMULATED_MAXIMA, root.shape[1]))
     return float(np.mean(np.abs(z @ root.T).max(1) > score))
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float, error: float) -> "Estimate":
+        return cls(float(value), float(value - 1.96 * error), float(value + 1.96 * error))
+
+    def times(self, factor: float) -> "Estimate":
+        return Estimate(*(factor * x for x in self))
+
+    def __str__(self) -> str:
+        """As "0.953 (0.948-0.958)": with the digits that the interval leaves."""
+        width = self.high - self.low
+        digits = 0 if width >= 20 else 1 if width >= 2 else 2
+        if 0 < width < 0.02:
+            digits = min(int(-math.log10(width)) + 1, 6)
+        between = "-" if self.low >= 0 else " to "
+        return f"{self.value:.{digits}f} ({self.low:.{digits}f}{between}{self.high:.{digits}f})"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ergodica.targets import gallery
 from ergodica.verify.audit.audit_step import audit
-from ergodica.verify.audit.result import Audit
+from ergodica.verify.audit.report import Audit
 
 RuleFamily = tuple["UpdateRule", ...]  # a right step first, then the wrong ones made from it
 

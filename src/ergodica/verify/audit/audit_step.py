@@ -15,15 +15,13 @@ from ergodica.targets import Target
 from ergodica.verify.audit.black_box import Step, as_step, work
 from ergodica.verify.audit.chains import Chains, JaxChains, NumpyChains, key_base
 from ergodica.verify.audit.checks import Findings
-from ergodica.verify.audit.culprits import culprit
 from ergodica.verify.audit.features import Features, features
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.law_tests import expectations
 from ergodica.verify.audit.noise import noise
 from ergodica.verify.audit.one_step import balance
 from ergodica.verify.audit.reference import Reference, reference
-from ergodica.verify.audit.report import stopped, summary, unfinished
-from ergodica.verify.audit.result import Audit
+from ergodica.verify.audit.report import Audit, stopped, summary, unfinished
 from ergodica.verify.audit.trials import Trial, first_trial
 from ergodica.verify.sde import checked_position, widened
 
@@ -155,6 +153,8 @@ class Bench:
         )
         if report.verdict != "NOT PASSED" or balanced is None or not step.is_jax:
             return report
+        from ergodica.verify.audit.culprits import culprit  # few steps are rejected
+
         words = culprit(step, self.features, self.law, balanced, self.seed)
         if words is None:
             return report

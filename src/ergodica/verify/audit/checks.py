@@ -13,10 +13,9 @@ from ergodica.verify.audit.law_tests import Laws, LawTest
 from ergodica.verify.audit.noise import HeldNoise
 from ergodica.verify.audit.one_step import Balance
 from ergodica.verify.audit.reference import Reference
-from ergodica.verify.audit.result import Estimate
 from ergodica.verify.audit.trials import COARSE_BITS, Trial
 from ergodica.verify.sde import coordinate_names
-from ergodica.verify.tails import FALSE_ALARM, any_of, each_of, normal_score, threshold, two_sided
+from ergodica.verify.tails import FALSE_ALARM, Estimate, any_of, each_of, normal_score, threshold, two_sided
 
 Names = tuple[str, ...]  # of the coordinates
 

@@ -20,7 +20,7 @@ from ergodica.verify.audit.audit_step import audited
 from ergodica.verify.audit.black_box import needed_arguments, one_line
 from ergodica.verify.audit.checks import percent
 from ergodica.verify.audit.family_words import BLIND_ABOVE, FamilyRow, ladder_top, unseen, words
-from ergodica.verify.audit.result import Audit
+from ergodica.verify.audit.report import Audit
 from ergodica.verify.tails import FALSE_ALARM, any_of, each_of
 
 USUAL_TEMPERATURES = (1.0, 0.1, 2.0)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ergodica.verify.audit.checks import percent
 from ergodica.verify.audit.law_tests import weighted_slope
-from ergodica.verify.audit.result import Audit, Estimate, StepBias
+from ergodica.verify.audit.report import Audit, StepBias
+from ergodica.verify.tails import Estimate
 
 if TYPE_CHECKING:
     from ergodica.verify.audit.family import KnownLaw

@@ -13,8 +13,7 @@ import numpy as np
 from ergodica.verify.audit.chains import Rung
 from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.reference import Reference
-from ergodica.verify.audit.result import Estimate
-from ergodica.verify.tails import any_of, largest_of, normal_score, two_sided
+from ergodica.verify.tails import Estimate, any_of, largest_of, normal_score, two_sided
 
 COLLINEAR_SHARE = 1e-6  # of a variance's variance that equipartition must leave for it to be a question of its own
 # f(h) = f0 + c1 h + c2 h² + c3 h³ at h, h/2, h/4: these weights leave f0 + c3 h³/8, those f0 - c2 h²/8.

@@ -1,10 +1,11 @@
-"""The audit's report, from what was found."""
+"""What an audit returns: a report with the estimates that its words follow from, made of what was found."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.report import Check
+from ergodica.report import Check, Report, columns, number
 from ergodica.verify.audit.black_box import Step
 from ergodica.verify.audit.chains import ESCAPED_VARIANCE, Rung
 from ergodica.verify.audit.checks import (
@@ -18,13 +19,70 @@ from ergodica.verify.audit.checks import (
 )
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.law_tests import CLEAR_BIAS, Laws, laws, limit, order, statistics
-from ergodica.verify.audit.result import Audit, Estimate, StepBias
 from ergodica.verify.audit.trials import Trial
-from ergodica.verify.tails import FALSE_ALARM
+from ergodica.verify.tails import FALSE_ALARM, Estimate
 
 SCALE_CHECKS = {"temperature", "equipartition", "mean", "variance"}
 VAGUE_ORDER = 2.0  # width of an interval of orders that says little
 BROAD_LEFTOVER = 0.1  # share of the temperature that an extrapolation may leave without a word
+
+
+class StepBias(NamedTuple):
+    """One row of the table of bias: what the chain samples at one step size, against 1 for what was asked."""
+
+    step_size: float
+    temperature: Estimate
+    """E[(x - m) dU/dx] over coordinates: the temperature sampled, in the units of `Audit.asked`."""
+    variance: Estimate
+    """Variance over that of the claimed law, mean over coordinates."""
+    worst: Estimate
+    """The same for the coordinate that is furthest off."""
+    coordinate: str
+    """Which coordinate that is."""
+    relaxation: int
+    """Steps after which the position has forgotten where it was."""
+
+    def cells(self) -> tuple[str, ...]:
+        worst = f"{self.worst} {self.coordinate}"
+        return number(self.step_size), str(self.temperature), str(self.variance), worst, f"{self.relaxation:,}"
+
+
+@dataclass(frozen=True)
+class Audit(Report):
+    """The checks of a black-box step, and what it samples: everything here is also in `figures`.
+
+    Attributes:
+        temperature: of the law in the limit of small steps; None where no chain could be run.
+        asked: the temperature that was claimed.
+        bias: a row per step size, largest first.
+        order: p of a bias that falls as step_size^p; None where the bias is too small to tell.
+        p_value: of the whole audit: how often a right sampler does as badly.
+        false_alarm: how often a right sampler is rejected.
+    """
+
+    temperature: Estimate | None = None
+    asked: float = 1.0
+    bias: tuple[StepBias, ...] = ()
+    order: Estimate | None = None
+    p_value: float = 1.0
+    false_alarm: float = FALSE_ALARM
+
+    @property
+    def is_decided(self) -> bool:
+        """False where a law that is badly off would not have been seen either."""
+        return all(check.passed for check in self.checks if check.name == "decides")
+
+    @property
+    def undecided(self) -> bool:
+        """True when nothing is wrong, but too little was seen to tell."""
+        return [check.name for check in self.checks if not check.passed] == ["decides"]
+
+    def __str__(self) -> str:
+        if not self.bias:
+            return super().__str__()
+        head = ("step size", "temperature", "variance / claimed", "worst coordinate", "steps to relax")
+        lines = columns([head, *(row.cells() for row in self.bias)])
+        return "\n".join([super().__str__(), "", *(f"  {line}" for line in lines)])
 
 
 def title(step: Step, temperature: float) -> str:

@@ -173,7 +173,7 @@ def find_points(
 ) -> Points:
     """Points where exp(-H/T) lives: walkers from `start`, or from around 0, and from the modes that are elsewhere."""
     home = _home(hamiltonian, dim, start, temperature, seed)
-    search = _ModeSearch(hamiltonian, home, temperature, seed)
+    search = _OtherModes(hamiltonian, home, temperature, seed)
     around = (search.around(mode) for mode in search.modes())
     places = [home, *(found for found in around if found is not None)]
     left_out = max(0, len(places) - 1 - MOST_MODES)
@@ -212,7 +212,7 @@ def _checked_start(start: Sequence[float], dim: int) -> np.ndarray:
     return first
 
 
-class _ModeSearch:
+class _OtherModes:
     """Other modes than those that the walkers found."""
 
     def __init__(self, hamiltonian: Callable, home: np.ndarray, temperature: float, seed: int):

@@ -16,8 +16,8 @@ from ergodica.verify.audit.features import _triples
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.law_tests import Laws, LawTest, Limit, is_rough, limit
 from ergodica.verify.audit.one_step import Interior
-from ergodica.verify.audit.result import Estimate
 from ergodica.verify.audit.trials import Trial, _significant_bits
+from ergodica.verify.tails import Estimate
 
 TWO, THREE = eg.gallery.gaussian(2), eg.gallery.gaussian(3)
 QUICK = {"effort": 0.01, "progress": False}

@@ -12,7 +12,8 @@ from ergodica.report import Check
 from ergodica.verify.audit import family
 from ergodica.verify.audit.family import audit_family, known_laws, quartic
 from ergodica.verify.audit.family_words import FamilyRow, words
-from ergodica.verify.audit.result import Audit, Estimate, StepBias
+from ergodica.verify.audit.report import Audit, StepBias
+from ergodica.verify.tails import Estimate
 from ergodica_paper.wrong import RIGHT_STEPS, WRONG_STEPS
 
 DIMS, TEMPERATURES = (1, 10, 100), (1.0, 0.1, 2.0)

@@ -7,8 +7,7 @@ from scipy import stats
 from ergodica.verify.audit.chains import Rung
 from ergodica.verify.audit.checks import is_now_and_then, percent, temperature_words
 from ergodica.verify.audit.law_tests import difference_root, limit, order
-from ergodica.verify.audit.result import Estimate
-from ergodica.verify.tails import any_of, each_of, largest_of, normal_score, threshold, two_sided
+from ergodica.verify.tails import Estimate, any_of, each_of, largest_of, normal_score, threshold, two_sided
 
 
 def rung(step_size, mean, spread, chains=400, seed=0):

@@ -147,7 +147,7 @@ def topics_command(run: Path, count: int, as_json: bool) -> None:
 def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
     """Print the topic shares of the documents in FILES, by the topics of RUN."""
     from ergodica.lda import LDA
-    from ergodica.lda.corpus.download import without_password
+    from ergodica.lda.corpus.opening import without_password
 
     model = LDA.load(run)
     names = [" ".join(word.word for word in topic.words) for topic in model.topics(NAMED)]

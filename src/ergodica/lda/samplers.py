@@ -12,7 +12,7 @@ import numpy as np
 from ergodica.integrators import Euler, Splitting
 from ergodica.integrators.base import Integrator
 from ergodica.lda.expanded_mean import FLOOR
-from ergodica.lda.gibbs.normals import normals
+from ergodica.lda.gibbs.random_numbers import normals
 from ergodica.recipe import Recipe
 from ergodica.samplers import expanded_mean, sghmc, sgld, sgrhmc, sgrld
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ergodica.driver.schedules import polynomial
 from ergodica.errors import InputError
-from ergodica.lda.gibbs.estimate import ESTIMATORS
+from ergodica.lda.gibbs.estimate import GIBBS_ESTIMATORS
 from ergodica.lda.samplers import PRESETS, SAMPLERS, Preset
 
 DRAWS, POSTERIOR_DRAWS = 20, 200
@@ -68,5 +68,5 @@ def _check(settings: Settings, seed: Any, topics: Any) -> None:
         raise InputError(f"size is {settings.size!r}: expected the number of documents of the whole corpus")
     if not 0 <= settings.burn_in < settings.sweeps:
         raise InputError(f"sweeps is {settings.sweeps} and burn_in {settings.burn_in}: expected 0 <= burn_in < sweeps")
-    if settings.estimator not in ESTIMATORS:
-        raise InputError(f"estimator is {settings.estimator!r}: expected one of {', '.join(ESTIMATORS)}")
+    if settings.estimator not in GIBBS_ESTIMATORS:
+        raise InputError(f"estimator is {settings.estimator!r}: expected one of {', '.join(GIBBS_ESTIMATORS)}")

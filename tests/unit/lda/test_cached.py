@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numba
 
-from ergodica.lda.gibbs.cached import ROOM, cached_njit
+from ergodica.lda.gibbs.cached import CACHE_ROOM, cached_njit
 
 
 def twice(x):
@@ -31,5 +31,5 @@ def test_no_place_that_can_be_written_to(monkeypatch):
 
 def test_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=ROOM - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=CACHE_ROOM - 1))
     assert cached_njit(nogil=True)(twice).stats.cache_path is None

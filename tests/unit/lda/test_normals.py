@@ -4,7 +4,7 @@ import numba
 import numpy as np
 from scipy import stats
 
-from ergodica.lda.gibbs.normals import normals
+from ergodica.lda.gibbs.random_numbers import normals
 
 
 def test_moments_tails_and_bins_are_those_of_a_normal():

@@ -12,12 +12,12 @@ import numpy as np
 
 from ergodica.data.buffers import ReadAhead
 from ergodica.errors import InputError
+from ergodica.host.validate import whole
+from ergodica.lda.corpus import reading
 from ergodica.lda.corpus.documents import Documents
-from ergodica.lda.corpus.groups import SHORTEST, Group, Grouping, Start, nothing_to_read, position_of, taken
-from ergodica.lda.corpus.reading import BEGINNING, Item, Place, at_once, read
+from ergodica.lda.corpus.formats import DOCUMENT_LIMIT
 from ergodica.lda.corpus.sources import Numbers, marks_of, sources_of
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.texts import LIMIT
 from ergodica.lda.corpus.vocabulary import Vocabulary
 
 VOCABULARY_DOCUMENTS = 10_000  # of the stream's beginning, of which a vocabulary is built
@@ -33,7 +33,7 @@ class Corpus:
         vocabulary: a `Vocabulary`, the path of a file with one word a line, a list of words; None: built from the first
             10,000 documents.
         held_out: how many documents at the stream's beginning are kept for tests, in no batch.
-        batch_size: documents of a batch. Batches go on from one pass to the next; only the very last may be smaller.
+        batch_size: documents of a batch. Batches run on from one pass to the next; only the very last may be smaller.
         shuffle_buffer: documents that are shuffled at a time; 1 leaves them in order.
         seed: of the order.
         passes: how often the sources are read; None: again and again.
@@ -43,26 +43,20 @@ class Corpus:
     >>> [sorted(document.tolist()) for document in sorted(next(corpus), key=len)]
     [[0, 1], [0, 2]]
 
-    To resume, make it anew with the same arguments and `seek(cursor)`: the same batches follow. Files before the one in
-    hand are not opened; that one is read again from its start (a plain file of lines from the line, a compressed one
-    of many streams, as Wikipedia's multistream dumps, from the stream), without tokenising.
+    To resume, make it again with the same arguments and `seek(cursor)`: the same batches follow. Files before the
+    current one are not opened; that one is read again from its start (a plain file of lines from the line, a compressed
+    one of many streams, as Wikipedia's multistream dumps, from the stream), without tokenising.
     """
 
     def __init__(
-        self,
-        sources: Any,
-        vocabulary: Any = None,
-        *,
-        held_out: int = 0,
-        batch_size: int = 50,
-        shuffle_buffer: int = 4096,
-        seed: int = 0,
-        passes: int | None = 1,
-        limit: int = LIMIT,
-    ):
-        _check_whole(0, held_out=held_out, seed=seed)
-        _check_whole(1, batch_size=batch_size, shuffle_buffer=shuffle_buffer, limit=limit)
-        _check_whole(1, passes=1 if passes is None else passes)
+        self, sources: Any, vocabulary: Any = None, *, held_out: int = 0, batch_size: int = 50,
+        shuffle_buffer: int = 4096, seed: int = 0, passes: int | None = 1, limit: int = DOCUMENT_LIMIT,
+    ):  # fmt: skip
+        whole("held_out", held_out)
+        whole("seed", seed)
+        whole("passes", 1 if passes is None else passes, 1)
+        for name, count in (("batch_size", batch_size), ("shuffle_buffer", shuffle_buffer), ("limit", limit)):
+            whole(name, count, 1)
         self.batch_size, self._passes = batch_size, passes
         self._sources = sources_of(sources)
         once = [source.name for source in self._sources if not source.can_repeat]
@@ -71,10 +65,10 @@ class Corpus:
         self._is_once = bool(once)
         self.vocabulary, items = self._beginning(vocabulary, limit)
         self.held_out, begin = self._hold_out(held_out, items)
-        self._items: Iterator[Item] | None = items  # of the first pass, from `begin` on, until they are used
-        self._grouping = Grouping(self._sources, self.vocabulary, begin, shuffle_buffer, seed, passes, limit)
+        self._items: Iterator[reading.ReadItem] | None = items  # of the first pass, until they are used
+        self._grouping = reading.Grouping(self._sources, self.vocabulary, begin, shuffle_buffer, seed, passes, limit)
         self._start, self._row, self.given = begin, 0, 0
-        self._group: Group | None = None
+        self._group: reading.Group | None = None
         self._ahead: ReadAhead | None = None
         self._is_closed = False
         self._marks: list[str] | None = None
@@ -107,31 +101,32 @@ class Corpus:
 
     def seek(self, cursor: dict[str, int | str]) -> None:
         """Go to where a corpus of the same sources, vocabulary and seed was: the same batches follow."""
-        missing = {"corpus", "lap", "group", "row", "given", "size", "position", *Place._fields} - set(cursor)
+        fields = reading.ReadingPlace._fields
+        missing = {"corpus", "lap", "group", "row", "given", "size", "position", *fields} - set(cursor)
         if missing:
             raise InputError(f"the cursor has no {', '.join(sorted(missing))}: expected one of a corpus")
         if cursor["corpus"] != self._digest():
             raise InputError(
                 "the cursor is of another corpus: files, vocabulary, held_out, shuffle_buffer and seed must be the same"
             )
-        place = Place(*(int(cursor[field]) for field in Place._fields))
+        place = reading.ReadingPlace(*(int(cursor[field]) for field in fields))
         is_begun = self._ahead is not None
         self._drop()
         if self._is_once and is_begun:
-            raise InputError("the texts can be read only once and reading has begun: make the corpus anew, then seek")
+            raise InputError("the texts can be read only once and reading has begun: make the corpus again, then seek")
         if self._is_once and self._items is not None:
-            self._items = at_once(self._items, self._start.place, place)
+            self._items = reading.at_once(self._items, self._start.place, place)
         elif place != self._start.place or is_begun:
             self._items = None
         lap, group, position, size = (int(cursor[name]) for name in ("lap", "group", "position", "size"))
-        self._start = Start(lap, group, place, position, Tally.load(cursor), size)
+        self._start = reading.Start(lap, group, place, position, Tally.load(cursor), size)
         self._row, self.given = int(cursor["row"]), int(cursor["given"])
 
     @property
     def size(self) -> int | None:
         """The documents of a pass, without those held out and those left out; None until the first pass has ended."""
         if len(self._sources) == 1 and isinstance(self._sources[0], Numbers):
-            return int(np.sum(self._sources[0].documents.lengths >= SHORTEST)) - len(self.held_out)
+            return int(np.sum(self._sources[0].documents.lengths >= reading.SHORTEST_DOCUMENT)) - len(self.held_out)
         return self._start.size or None
 
     @property
@@ -177,9 +172,9 @@ class Corpus:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def _beginning(self, vocabulary: Any, limit: int) -> tuple[Vocabulary, Iterator[Item]]:
+    def _beginning(self, vocabulary: Any, limit: int) -> tuple[Vocabulary, Iterator[reading.ReadItem]]:
         """The vocabulary, and all items of the first pass."""
-        items = read(self._sources, BEGINNING, limit)
+        items = reading.read(self._sources, reading.THE_BEGINNING, limit)
         if len(self._sources) == 1 and isinstance(self._sources[0], Numbers):
             columns = self._sources[0].columns
             found = Vocabulary.numbered(columns) if vocabulary is None else Vocabulary.given(vocabulary)
@@ -188,30 +183,30 @@ class Corpus:
             return found, items
         if vocabulary is not None:
             return Vocabulary.given(vocabulary), items
-        held: deque[Item] = deque()
+        held: deque[reading.ReadItem] = deque()
         found_texts = _first_texts(items, held)
         if not found_texts:
             tally = Tally()
             for item in held:
                 tally.merge(item.tally)
-            raise InputError(nothing_to_read(self._sources, tally))
+            raise InputError(reading.nothing_to_read(self._sources, tally))
         return Vocabulary.build(found_texts), chain(_emptied(held), items)
 
-    def _hold_out(self, count: int, items: Iterator[Item]) -> tuple[Documents, Start]:
-        tally, rows, place, position = Tally(), [], BEGINNING, 0
+    def _hold_out(self, count: int, items: Iterator[reading.ReadItem]) -> tuple[Documents, reading.Start]:
+        tally, rows, place, position = Tally(), [], reading.THE_BEGINNING, 0
         while len(rows) < count:
             item = next(items, None)
             if item is None:
                 if not rows:
-                    raise InputError(nothing_to_read(self._sources, tally))
+                    raise InputError(reading.nothing_to_read(self._sources, tally))
                 raise InputError(f"held_out is {count}, but there are only {len(rows)} documents: hold out fewer")
-            ids = taken(item, self.vocabulary, tally)
+            ids = reading.taken(item, self.vocabulary, tally)
             if ids is not None:
                 rows.append(ids)
-            place, position = item.place, position_of(self._sources, item)
-        return Documents.of(rows), Start(0, 0, place, position, tally)
+            place, position = item.place, reading.position_of(self._sources, item)
+        return Documents.of(rows), reading.Start(0, 0, place, position, tally)
 
-    def _current(self) -> Group | None:
+    def _current(self) -> reading.Group | None:
         if self._is_closed:
             raise InputError("this corpus was closed: make a new one and seek its cursor")
         if self._group is not None:
@@ -231,7 +226,7 @@ class Corpus:
         self._group = group
         return group
 
-    def _reached(self) -> Start:
+    def _reached(self) -> reading.Start:
         """Up to where documents were read for the batches given out."""
         return self._start if self._group is None else self._group.end
 
@@ -254,13 +249,7 @@ class Corpus:
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
-def _check_whole(least: int, **values: Any) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} is {value!r}: expected a whole number of at least {least}")
-
-
-def _first_texts(items: Iterator[Item], held: deque[Item]) -> list[str]:
+def _first_texts(items: Iterator[reading.ReadItem], held: deque[reading.ReadItem]) -> list[str]:
     """The texts of which a vocabulary is built; their items go to `held`, to be given out again."""
     found, characters = [], 0
     for item in items:
@@ -274,6 +263,6 @@ def _first_texts(items: Iterator[Item], held: deque[Item]) -> list[str]:
     return found
 
 
-def _emptied(held: deque[Item]) -> Iterator[Item]:
+def _emptied(held: deque[reading.ReadItem]) -> Iterator[reading.ReadItem]:
     while held:
         yield held.popleft()

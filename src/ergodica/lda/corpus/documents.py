@@ -7,7 +7,7 @@ import numpy as np
 
 from ergodica.errors import InputError
 
-TENTH = 10
+TEST_EVERY = 10
 
 
 class Documents:
@@ -91,7 +91,7 @@ class Documents:
     def split_tenth(self) -> tuple["Documents", "Documents"]:
         """(train, test): the 10th, 20th, ... word of every document is test, the others train."""
         within = np.arange(self.tokens) - np.repeat(self.starts[:-1], self.lengths)
-        is_test = within % TENTH == TENTH - 1
+        is_test = within % TEST_EVERY == TEST_EVERY - 1
         return self._where(~is_test), self._where(is_test)
 
     def to_csr(self, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

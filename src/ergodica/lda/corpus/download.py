@@ -1,4 +1,4 @@
-"""An http(s) address read as it downloads; a connection that drops goes on from the byte where it stopped."""
+"""An http(s) address read as it downloads; a connection that drops is resumed at the byte where it stopped."""
 
 import base64
 import http.client
@@ -10,18 +10,14 @@ import urllib.request
 from typing import Any
 
 from ergodica.errors import InputError
+from ergodica.lda.corpus.opening import without_password
 
-TIMEOUT = 60.0  # seconds without a byte before a connection counts as dropped
-WAIT = 1.0  # seconds before the second try in a row; doubled for each one after it
-TRIES = 5  # connections in a row that bring nothing
-ASKED = 3  # times that a server is asked what it has
-DROPPED = (http.client.HTTPException, ConnectionError, TimeoutError, urllib.error.URLError, OSError)
-CLOSED = "the connection was closed"
-
-
-def without_password(text: str) -> str:
-    """The text with the user name and password taken out of every address in it: for messages and files."""
-    return re.sub(r"([a-zA-Z]+://)[^/?#\s]*@", r"\1", text)
+READ_TIMEOUT = 60.0  # seconds without a byte before a connection counts as dropped
+FIRST_WAIT = 1.0  # seconds before the second try in a row; doubled for each one after it
+MOST_TRIES = 5  # connections in a row that bring nothing
+MARK_TRIES = 3  # times that a server is asked what it has
+DROPPED_ERRORS = (http.client.HTTPException, ConnectionError, TimeoutError, urllib.error.URLError, OSError)
+WAS_CLOSED = "the connection was closed"
 
 
 class Download:
@@ -38,22 +34,22 @@ class Download:
         self.address, self.position, self.total = without_password(address), 0, None
         self._tag, self._response, self.told = None, None, ""
         self._connect(start)
-        while self.position < start:  # a server without ranges sends everything: what comes before is passed over
+        while self.position < start:  # a server without ranges sends everything: what comes before is skipped
             if not self.read(min(start - self.position, 1 << 20)):
-                raise InputError(f"{self.address} ends at byte {self.position}: expected to go on from byte {start}")
+                raise InputError(f"{self.address} ends at byte {self.position}: expected to continue from byte {start}")
 
     def read(self, size: int) -> bytes:
         """The next bytes, at most `size`; empty at the end of the file and nowhere else."""
         tries = 0
         while True:
-            data, problem = b"", CLOSED
+            data, problem = b"", WAS_CLOSED
             try:
                 if self._response is not None:
                     data = self._response.read(size)
             except http.client.IncompleteRead as error:
                 data = error.partial
                 self.close()  # read again, a chunked response that broke off looks like one at its end
-            except DROPPED as error:
+            except DROPPED_ERRORS as error:
                 problem = without_password(str(error)) or type(error).__name__
                 self.close()
             if data or self._is_complete():
@@ -78,20 +74,20 @@ class Download:
         self.close()
         of = "" if self.total is None else f" of {self.total:,}"
         at = f"{self.address}: {problem} at byte {self.position:,}{of}"
-        if tries > TRIES:
-            raise InputError(f"{at}, {TRIES} tries to go on failed: try again later, or download the file first")
+        if tries > MOST_TRIES:
+            raise InputError(f"{at}, {MOST_TRIES} tries to resume failed: try again later, or download the file first")
         if tries > 1:
-            time.sleep(WAIT * 2 ** (tries - 2))
+            time.sleep(FIRST_WAIT * 2 ** (tries - 2))
         try:
             self._connect(self.position, f"{at}, and the server ")
         except InputError:
             raise
-        except DROPPED:
+        except DROPPED_ERRORS:
             self._response = None  # counted as one more try
 
     def _connect(self, start: int, dropped: str = "") -> None:
         try:
-            response = _OPENER.open(self._request(start), timeout=TIMEOUT)
+            response = _WEB_OPENER.open(self._request(start), timeout=READ_TIMEOUT)
         except InputError:  # a redirect that is not followed
             raise
         except urllib.error.HTTPError as error:
@@ -102,7 +98,7 @@ class Download:
             raise InputError(f"{self.address}: the server answered {error.code} {reason}") from None
         except http.client.InvalidURL:
             raise _not_an_address(self.address) from None
-        except DROPPED as error:
+        except DROPPED_ERRORS as error:
             if dropped:
                 raise
             reason = without_password(" ".join(str(getattr(error, "reason", None) or error).split()))
@@ -156,17 +152,17 @@ def told_by_server(address: str) -> str:
     Asked for as the file itself is (GET), and dropped after the headers: some servers refuse HEAD, now and then or
     always, or answer it otherwise. InputError where there is no answer: nothing that was saved could be compared.
     """
-    number = 1
+    tries = 1
     while True:
         try:
             found = Download(address)
             found.close()
             return found.told
         except InputError as error:
-            if number == ASKED:
-                raise InputError(f"{error}, so whether it is the same corpus cannot be told: try again") from None
-        time.sleep(WAIT * 2 ** (number - 1))
-        number += 1
+            if tries == MARK_TRIES:
+                raise InputError(f"{error}, so whether it is the same corpus is unknown: try again") from None
+        time.sleep(FIRST_WAIT * 2 ** (tries - 1))
+        tries += 1
 
 
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
@@ -182,7 +178,7 @@ class _OnlyWeb(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_OPENER = urllib.request.build_opener(_OnlyWeb)
+_WEB_OPENER = urllib.request.build_opener(_OnlyWeb)
 
 
 def _split(address: str) -> tuple[str, str | None]:

@@ -1,18 +1,28 @@
-"""All documents of some sources, one after another, each with the place that comes after it."""
+"""All documents of some sources in their order, and in groups: as many as the shuffle buffer holds, tokenised.
+
+A group is the unit that is shuffled, read ahead, and read again after a resume: to continue in its middle it is read
+from its start, which is a place in the files. Its order depends on the seed alone.
+"""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.sources import Source, sources_of
+from ergodica.lda.corpus.documents import Documents
+from ergodica.lda.corpus.formats import DOCUMENT_LIMIT, Reader
+from ergodica.lda.corpus.sources import DocumentSource, sources_of
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.texts import LIMIT, Reader
 from ergodica.lda.corpus.vocabulary import Vocabulary
 
+FIRST_GROUP = 500  # documents; doubled from one group to the next: the first batch does not wait for a full one
+MOST_TOKENS = 1 << 24  # a group ends here at the latest: 64 MB
+SHORTEST_DOCUMENT = 2  # words of the vocabulary; one word says nothing about which words come together
 
-def texts(source: Any, tally: Tally | None = None, limit: int = LIMIT) -> Iterator[str]:
+
+def texts(source: Any, tally: Tally | None = None, limit: int = DOCUMENT_LIMIT) -> Iterator[str]:
     """The documents of anything a corpus is made from, as text.
 
     Args:
@@ -20,7 +30,7 @@ def texts(source: Any, tally: Tally | None = None, limit: int = LIMIT) -> Iterat
         tally: where what is left out is counted.
         limit: bytes or characters above which a document is left out.
     """
-    for item in read(sources_of(source), BEGINNING, limit):
+    for item in read(sources_of(source), THE_BEGINNING, limit):
         text = item.text()
         if tally is not None:
             tally.merge(item.tally)
@@ -28,24 +38,24 @@ def texts(source: Any, tally: Tally | None = None, limit: int = LIMIT) -> Iterat
             yield text
 
 
-class Place(NamedTuple):
-    """Where reading is: `since` raw documents after the byte of a source from which reading can begin anew."""
+class ReadingPlace(NamedTuple):
+    """Where reading is: `since` raw documents after the byte of a source from which reading can start again."""
 
     source: int
     byte: int
     since: int
 
 
-BEGINNING = Place(0, 0, 0)
-_READ = object()  # in place of a raw document whose text is known
+THE_BEGINNING = ReadingPlace(0, 0, 0)
+_TEXT_KNOWN = object()  # instead of a raw document whose text is known
 
 
-class Item:
+class ReadItem:
     """A raw document, or the end of a source (reader None), and what was left out since the item before it."""
 
     __slots__ = ("_reader", "_text", "place", "position", "raw", "tally")
 
-    def __init__(self, reader: Reader | None, raw: Any, place: Place, position: int, tally: Tally):
+    def __init__(self, reader: Reader | None, raw: Any, place: ReadingPlace, position: int, tally: Tally):
         self._reader, self.raw, self.place, self.position, self.tally = reader, raw, place, position, tally
         self._text: str | None = None
 
@@ -54,10 +64,10 @@ class Item:
         return self._reader is not None
 
     def text(self) -> str | None:
-        """The text; None where there is none. Kept, in place of the raw document: it is asked for more than once."""
-        if self._reader is not None and self.raw is not _READ:
+        """The text; None where there is none. Kept, instead of the raw document: it is asked for more than once."""
+        if self._reader is not None and self.raw is not _TEXT_KNOWN:
             self._reader.tally, outer = self.tally, self._reader.tally
-            self._text, self.raw = self._reader.text(self.raw), _READ
+            self._text, self.raw = self._reader.text(self.raw), _TEXT_KNOWN
             self._reader.tally = outer
         return self._text
 
@@ -69,7 +79,7 @@ class Item:
         return None if text is None else vocabulary.ids(text)
 
 
-def read(sources: Sequence[Source], place: Place, limit: int = LIMIT) -> Iterator[Item]:
+def read(sources: Sequence[DocumentSource], place: ReadingPlace, limit: int = DOCUMENT_LIMIT) -> Iterator[ReadItem]:
     """Documents from `place` on. What lies between the byte of `place` and `place` is read, but not looked into."""
     for number in range(place.source, len(sources)):
         source, tally = sources[number], Tally()
@@ -84,8 +94,8 @@ def read(sources: Sequence[Source], place: Place, limit: int = LIMIT) -> Iterato
                     skipped -= 1
                     tally.taken()
                     continue
-                after = Place(number, reader.byte, reader.since)
-                yield Item(reader, raw, after, reading.position(), tally.taken())
+                after = ReadingPlace(number, reader.byte, reader.since)
+                yield ReadItem(reader, raw, after, reading.position(), tally.taken())
         except InputError:
             if source.is_named:
                 raise
@@ -94,12 +104,12 @@ def read(sources: Sequence[Source], place: Place, limit: int = LIMIT) -> Iterato
             if reading is not None:
                 reading.close()
         if skipped:
-            raise InputError(f"{source.name} has {skipped} documents less than when the cursor was made: begin anew")
-        yield Item(None, None, Place(number + 1, 0, 0), 0, tally.taken())
+            raise InputError(f"{source.name} has {skipped} documents less than when the cursor was made: start over")
+        yield ReadItem(None, None, ReadingPlace(number + 1, 0, 0), 0, tally.taken())
 
 
-def at_once(items: Iterator[Item], here: Place, place: Place) -> Iterator[Item]:
-    """The items after `place` of a reading that cannot be begun anew and is at `here`."""
+def at_once(items: Iterator[ReadItem], here: ReadingPlace, place: ReadingPlace) -> Iterator[ReadItem]:
+    """The items after `place` of a reading that cannot start again and is at `here`."""
     if place != here:
         for item in items:
             if item.place == place:
@@ -107,3 +117,112 @@ def at_once(items: Iterator[Item], here: Place, place: Place) -> Iterator[Item]:
         else:
             raise InputError("the texts end before the place where the cursor was made: give the same ones")
     return items
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a group begins: the pass, its number in the pass, the place, and what was counted up to there.
+
+    Attributes:
+        size: documents of a pass, 0 while not known.
+    """
+
+    lap: int
+    number: int
+    place: ReadingPlace
+    position: int
+    tally: Tally
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some documents, the order in which they are given out, and where the next group begins."""
+
+    start: Start
+    documents: Documents
+    order: np.ndarray
+    end: Start
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How documents become groups.
+
+    Attributes:
+        begin: where every pass begins, after the documents held out.
+        laps: passes, None for no end.
+    """
+
+    sources: Sequence[DocumentSource]
+    vocabulary: Vocabulary
+    begin: Start
+    buffer: int
+    seed: int
+    laps: int | None
+    limit: int
+
+    def groups(self, start: Start, items: Iterator[ReadItem] | None = None) -> Iterator[Group]:
+        """The groups from `start` on; a pass may end in an empty one. `items`: of a pass that is being read already."""
+        while self.laps is None or start.lap < self.laps:
+            if items is None:
+                items = read(self.sources, start.place, self.limit)
+            for group in self._lap(start, items):
+                yield group
+                start = group.end
+            items = None
+
+    def _lap(self, start: Start, items: Iterator[ReadItem]) -> Iterator[Group]:
+        tally, rows, tokens = start.tally.copy(), [], 0
+        for item in items:
+            ids = taken(item, self.vocabulary, tally if start.lap == 0 else Tally())
+            if ids is not None:
+                rows.append(ids)
+                tokens += len(ids)
+            if len(rows) == self._size(start) or tokens >= MOST_TOKENS:
+                position = position_of(self.sources, item)
+                end = Start(start.lap, start.number + 1, item.place, position, tally, start.size)
+                yield self._group(start, rows, end)
+                start, tally, rows, tokens = end, tally.copy(), [], 0
+        yield self._group(start, rows, self._next_lap(start, tally))
+
+    def _next_lap(self, start: Start, tally: Tally) -> Start:
+        size = start.size or tally.counts["kept"] - self.begin.tally.counts["kept"]
+        if size == 0:
+            raise InputError(nothing_to_read(self.sources, tally))
+        return Start(start.lap + 1, 0, self.begin.place, self.begin.position, tally, size)
+
+    def _group(self, start: Start, rows: list[np.ndarray], end: Start) -> Group:
+        order = np.random.default_rng((self.seed, start.lap, start.number)).permutation(len(rows))
+        return Group(start, Documents.of(rows), order, end)
+
+    def _size(self, start: Start) -> int:
+        return self.buffer if start.lap or start.number > 30 else min(self.buffer, FIRST_GROUP << start.number)
+
+
+def position_of(sources: Sequence[DocumentSource], item: ReadItem) -> int:
+    """How much of all sources was read, in their units."""
+    return sum(source.total or 0 for source in sources[: item.place.source]) + item.position
+
+
+def taken(item: ReadItem, vocabulary: Vocabulary, tally: Tally) -> np.ndarray | None:
+    """The word numbers of a document that is used; None for one that is left out, counted."""
+    ids = item.ids(vocabulary)
+    tally.merge(item.tally)
+    if ids is None:
+        return None
+    tally.add("kept" if len(ids) >= SHORTEST_DOCUMENT else "short")
+    return ids if len(ids) >= SHORTEST_DOCUMENT else None
+
+
+def nothing_to_read(sources: Sequence[DocumentSource], tally: Tally) -> str:
+    """Why not one document came out."""
+    names = ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
+    if tally.counts["kept"]:
+        return f"all {tally.counts['kept']} documents of {names} are held out: none is left to learn from"
+    if tally.counts["short"]:
+        return (
+            f"none of the {tally.counts['short']:,} documents of {names} has two words of the vocabulary: "
+            "is it of the same language, and in lower case?"
+        )
+    return f"there are no documents in {names}" + "".join(f"; {note}" for note in tally.notes())

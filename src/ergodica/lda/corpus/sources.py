@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus import marks
 from ergodica.lda.corpus.documents import Documents, is_csr
-from ergodica.lda.corpus.download import told_by_server, without_password
-from ergodica.lda.corpus.mediawiki import MediaWiki
-from ergodica.lda.corpus.opening import STANDARD_INPUT, Opened, is_address
+from ergodica.lda.corpus.formats import Extracted, JsonLines, MediaWiki, PlainText, Reader, Strings
+from ergodica.lda.corpus.opening import STANDARD_INPUT, Chunk, Opened, is_address, without_password
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.texts import Extracted, JsonLines, PlainText, Reader, Strings
-from ergodica.lda.corpus.unpack import Chunk
 
-ARCHIVES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd"}
-KNOWN = "MediaWiki XML, JSON lines, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz"
+ARCHIVE_KINDS = {
+    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd",
+}  # fmt: skip
+KNOWN_FORMATS = "MediaWiki XML, JSON lines, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz"
+SAMPLE_BYTES = 1 << 16  # bytes of a file's beginning, middle and end
+MOST_SAMPLED = 1_000  # files; of a corpus with more, an even spread of them
 
 
 class Reading(NamedTuple):
@@ -31,7 +31,7 @@ class Reading(NamedTuple):
     close: Callable[[], None]
 
 
-class Source(ABC):
+class DocumentSource(ABC):
     """One thing to read.
 
     Attributes:
@@ -56,7 +56,7 @@ class Source(ABC):
         return ""
 
 
-class File(Source):
+class File(DocumentSource):
     """A file, standard input or an address."""
 
     def __init__(self, place: str, is_named: bool = True):
@@ -89,7 +89,11 @@ class File(Source):
         return Reading(reader, lambda: opened.position, opened.close)
 
     def mark(self) -> str:
-        return told_by_server(self.place) if is_address(self.place) else ""
+        if not is_address(self.place):
+            return ""
+        from ergodica.lda.corpus.download import told_by_server
+
+        return told_by_server(self.place)
 
     def _kind(self) -> type[Reader]:
         opened = Opened(self.place, Tally())
@@ -99,7 +103,7 @@ class File(Source):
             opened.close()
 
 
-class Texts(Source):
+class Texts(DocumentSource):
     """An iterable of strings."""
 
     def __init__(self, strings: Iterable[str]):
@@ -113,10 +117,10 @@ class Texts(Source):
 
     def mark(self) -> str:
         # what makes its texts as they are asked for may take hours
-        return marks.of_texts(self._strings) if isinstance(self._strings, list | tuple) else ""
+        return _digest_of_texts(self._strings) if isinstance(self._strings, list | tuple) else ""
 
 
-class Numbers(Source):
+class Numbers(DocumentSource):
     """Documents that are numbers already."""
 
     def __init__(self, documents: Documents, columns: int | None = None):
@@ -131,10 +135,10 @@ class Numbers(Source):
         return hashlib.sha256(self.documents.starts.tobytes() + self.documents.words.tobytes()).hexdigest()
 
 
-def marks_of(sources: list[Source]) -> list[str]:
+def marks_of(sources: list[DocumentSource]) -> list[str]:
     """Of each what tells it from others of the same label: a run is resumed with the same documents only."""
     files = [source.place for source in sources if isinstance(source, File) and os.path.isfile(source.place)]
-    of_files = dict(zip(files, marks.marked(files), strict=True))
+    of_files = dict(zip(files, file_marks(files), strict=True))
     return [of_files.get(getattr(source, "place", "")) or source.mark() for source in sources]
 
 
@@ -161,13 +165,13 @@ def recognise(name: str, head: bytes) -> type[Reader]:
     """The format of a file, by its name and its first plain bytes."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     start = text[:200].lower()
-    for magic, kind in ARCHIVES.items():
+    for magic, kind in ARCHIVE_KINDS.items():
         if head.startswith(magic):
-            raise InputError(f"{name} is {kind}: unpack it first; {KNOWN} can be read")
+            raise InputError(f"{name} is {kind}: unpack it first; {KNOWN_FORMATS} can be read")
     if b"\0" in head[:4096] or head.startswith(b"%PDF"):
-        raise InputError(f"{name} is not text (it begins with {head[:8]!r}): {KNOWN} can be read")
+        raise InputError(f"{name} is not text (it begins with {head[:8]!r}): {KNOWN_FORMATS} can be read")
     if start.startswith((b"<!doctype html", b"<html")):
-        raise InputError(f"{name} is a web page: {KNOWN} can be read")
+        raise InputError(f"{name} is a web page: {KNOWN_FORMATS} can be read")
     if start.startswith((b"<?xml", b"<mediawiki", b"<page>", b"<!doctype")):
         return MediaWiki
     if start.startswith(b"<doc "):
@@ -180,7 +184,7 @@ def recognise(name: str, head: bytes) -> type[Reader]:
     return MediaWiki if bare.endswith(".xml") else PlainText
 
 
-def sources_of(given: Any) -> list[Source]:
+def sources_of(given: Any) -> list[DocumentSource]:
     """The sources in what a person gave.
 
     A string or a path names something to read, and so does each entry of a list of them, unless one of the first 100
@@ -209,7 +213,7 @@ def _is_place(entry: Any) -> bool:
     return len(entry.split()) == 1 or os.path.exists(entry)
 
 
-def _files(place: str) -> list[Source]:
+def _files(place: str) -> list[DocumentSource]:
     if place == STANDARD_INPUT or is_address(place):
         return [File(place)]
     if not os.path.exists(place):
@@ -223,3 +227,39 @@ def _files(place: str) -> list[Source]:
     if not found:
         raise InputError(f"the folder {place!r} has no files")
     return [File(path, is_named=False) for path in sorted(found)]
+
+
+def file_marks(files: list[str]) -> list[str]:
+    """Size and time of change of every file, and a digest of some of its bytes for up to 1,000 of them.
+
+    A change of a file's middle that leaves size and time as they were is not seen.
+    """
+    every = max(1, -(-len(files) // MOST_SAMPLED))
+    return [_file_mark(path, number % every == 0) for number, path in enumerate(files)]
+
+
+def _digest_of_texts(texts: Iterable[str]) -> str:
+    """A digest of all texts."""
+    found = hashlib.sha256()
+    for text in texts:
+        content = str(text).encode("utf-8", "replace")
+        found.update(len(content).to_bytes(8, "little") + content)
+    return found.hexdigest()
+
+
+def _file_mark(path: str, is_looked_into: bool) -> str:
+    try:
+        told = os.stat(path)
+        words = f"{told.st_size} {told.st_mtime_ns}"
+        return f"{words} {_sample(path, told.st_size)}" if is_looked_into else words
+    except OSError:  # reading it will say so, or leave it out
+        return "unreadable"
+
+
+def _sample(path: str, size: int) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for start in sorted({0, max(0, size // 2 - SAMPLE_BYTES // 2), max(0, size - SAMPLE_BYTES)}):
+            file.seek(start)
+            found.update(file.read(SAMPLE_BYTES))
+    return found.hexdigest()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-REASONS = {
+OMISSION_REASONS = {
     "cut_off": "files cut off or damaged (what came before is kept)",
     "trailing": "files with other bytes after the end of the compressed data, which were left out",
     "unreadable": "files left out, with no text that can be read",
@@ -25,7 +25,7 @@ class Tally:
         self.where: dict[str, str] = {}
 
     def add(self, reason: str, where: str = "", times: int = 1) -> None:
-        """Count one of REASONS, or "kept": a document that is used."""
+        """Count one of OMISSION_REASONS, or "kept": a document that is used."""
         self.counts[reason] += times
         if where:
             self.where.setdefault(reason, where)
@@ -33,7 +33,7 @@ class Tally:
     def notes(self) -> list[str]:
         """One line for every reason that was met."""
         lines = []
-        for reason, meaning in REASONS.items():
+        for reason, meaning in OMISSION_REASONS.items():
             if self.counts[reason]:
                 first = f"; first: {self.where[reason]}" if reason in self.where else ""
                 lines.append(f"{meaning}: {self.counts[reason]:,}{first}")
@@ -46,7 +46,7 @@ class Tally:
 
     @classmethod
     def load(cls, saved: dict[str, int | str]) -> "Tally":
-        """The tally that `save` wrote; other entries are passed over."""
+        """The tally that `save` wrote; other entries are skipped."""
         tally = cls()
         for key, value in saved.items():
             kind, _, reason = key.partition("_")

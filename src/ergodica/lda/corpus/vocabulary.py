@@ -1,18 +1,42 @@
-"""The words a topic model knows: from a file, or those of the first documents of a stream."""
+"""The words a topic model knows, from a file or from the first documents of a stream; and text to words."""
 
 import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.stopwords import STOP_WORDS
-from ergodica.lda.corpus.tokens import LETTERS, words
 
-SHORTEST, LONGEST = 3, 20  # letters of a word that is taken into a vocabulary by counting
+WORD_GAPS = b"- \t\n\v\f\r"
+WORD_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+_LOWER_CASE = bytes.maketrans(WORD_LETTERS.upper() + WORD_GAPS, WORD_LETTERS + b" " * len(WORD_GAPS))
+_DROPPED_CHARACTERS = bytes(code for code in range(128) if code not in WORD_LETTERS + WORD_LETTERS.upper() + WORD_GAPS)
+
+
+def words(text: str) -> list[bytes]:
+    """The words of a text, in order.
+
+    As Hoffman, Blei and Bach's code for online LDA (2010) does it, with white space of any kind as a space. Characters
+    are dropped, not replaced by a space: "don't" is "dont", and letters other than a-z leave a gap in their word.
+
+    >>> words("The well-known Poincaré map, 2nd ed.")
+    [b'the', b'well', b'known', b'poincar', b'map', b'nd', b'ed']
+    """
+    return text.encode("ascii", "ignore").translate(_LOWER_CASE, _DROPPED_CHARACTERS).split()
+
+
+WORD_LENGTHS = range(3, 21)  # letters of a word that is taken into a vocabulary by counting
+
+
+@cache
+def stop_words() -> frozenset[bytes]:
+    """English words that say nothing about a topic: what a vocabulary built from a stream leaves out."""
+    return frozenset(files(__package__).joinpath("stop_words.txt").read_bytes().split())
 
 
 class Vocabulary:
@@ -40,7 +64,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> "Vocabulary":
-        """From a file with one word a line, UTF-8. Blank lines and white space around words are passed over."""
+        """From a file with one word a line, UTF-8. Blank lines and white space around words are skipped."""
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -48,7 +72,7 @@ class Vocabulary:
         except OSError as error:
             raise InputError(f"the vocabulary {path} could not be read: {error.strerror or error}") from None
         vocabulary = cls([word for line in text.split("\n") if (word := line.strip())], str(path))
-        if not any(word.encode().strip(LETTERS) == b"" for word in vocabulary.words):
+        if not any(word.encode().strip(WORD_LETTERS) == b"" for word in vocabulary.words):
             first = vocabulary.words[0]
             raise InputError(
                 f"{path} has no word of the letters a-z alone, the first is {first!r}: expected one a line"
@@ -66,7 +90,7 @@ class Vocabulary:
             min_documents: a word in fewer documents is left out; and one in fewer than 1 of 2,000.
             max_share: a word in a larger share of the documents is left out.
 
-        Left out are also words shorter than 3 or longer than 20 letters, and STOP_WORDS.
+        Left out are also words shorter than 3 or longer than 20 letters, and `stop_words`.
         """
         frequencies: Counter[bytes] = Counter()
         count = 0
@@ -77,7 +101,7 @@ class Vocabulary:
         chosen = [
             (-times, word.decode())
             for word, times in frequencies.items()
-            if low <= times <= high and SHORTEST <= len(word) <= LONGEST and word not in STOP_WORDS
+            if low <= times <= high and len(word) in WORD_LENGTHS and word not in stop_words()
         ]
         if not chosen:
             raise InputError(

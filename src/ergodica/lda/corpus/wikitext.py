@@ -10,11 +10,11 @@ import re
 
 # Linear: an attempt ends, or fails, before the next place where one of its own kind can begin. A link with no mark
 # inside is one mark, as most are.
-_MARK = re.compile(
+_ANY_MARK = re.compile(
     r"""(\{\{|\}\}|\{\||\|\}(?!\})|\[\[(?:[^\[\]{}<]*\]\])?|\]\]?|\[(?:https?:|ftp:|mailto:|//)[^\s\]]*|</?[a-zA-Z][^<>]*>|__[A-Z]+__)"""
 )
-_URL = re.compile(r"https?://[^\s<>\[\]{}|]+")
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,30});")
+_WEB_ADDRESS = re.compile(r"https?://[^\s<>\[\]{}|]+")
+_HTML_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,30});")
 _LINE_MARK = re.compile(r"\n[*#:;=\-|!]+")
 _TAG_NAME = re.compile(r"</?([a-zA-Z]+)")
 # Links that are not read as words: pictures, categories, and the same page in other languages.
@@ -32,9 +32,9 @@ _OPAQUE_TAGS = _UNREAD_TAGS | _LITERAL_TAGS
 _BREAKING_TAGS = frozenset(
     ["br", "p", "div", "li", "ul", "ol", "dl", "dd", "dt", "tr", "td", "th", "table", "hr", "blockquote"]
 )
-_DEEPEST = 1000  # marks open at once; MediaWiki itself stops at 40 templates
+_DEEPEST_MARK = 1000  # marks open at once; MediaWiki itself stops at 40 templates
 
-_TEMPLATE, _TABLE, _LINK, _UNREAD, _OUTER = range(5)
+_IN_TEMPLATE, _IN_TABLE, _IN_LINK, _IN_UNREAD, _IN_OUTER = range(5)
 
 
 def plain_text(wikitext: str) -> str:
@@ -44,12 +44,12 @@ def plain_text(wikitext: str) -> str:
     'Oslo is  capital of Norway.'
     """
     text = _without_comments(wikitext)
-    text = "".join(_written(_MARK.split(text)))
-    text = _URL.sub("", text)
+    text = "".join(_written(_ANY_MARK.split(text)))
+    text = _WEB_ADDRESS.sub("", text)
     text = _LINE_MARK.sub("\n", text)
     for mark in ("'''", "''", "====", "===", "=="):
         text = text.replace(mark, "")
-    return _ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
+    return _HTML_ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
 
 
 def _without_comments(text: str) -> str:
@@ -90,7 +90,7 @@ def _written(pieces: list[str]) -> list[str]:
                 page.out.append(mark)
             page.close_link(mark)
         elif first != "_":
-            page.close_block(_TEMPLATE if mark == "}}" else _TABLE)
+            page.close_block(_IN_TEMPLATE if mark == "}}" else _IN_TABLE)
         page.out.append(text)
         at += 2
     return page.out
@@ -107,24 +107,24 @@ class _Page:
     @property
     def has_outer(self) -> bool:
         """Whether what was opened last is a link to the world outside."""
-        return bool(self._stack) and self._stack[-1][0] == _OUTER
+        return bool(self._stack) and self._stack[-1][0] == _IN_OUTER
 
     def open_block(self, mark: str) -> None:
         if mark == "{{":
-            self._push(_TEMPLATE)
+            self._push(_IN_TEMPLATE)
         else:
             before = self.out[-1].rstrip(" :")
             if not before or before[-1] == "\n":  # a table begins a line
-                self._push(_TABLE)
+                self._push(_IN_TABLE)
 
     def open_link(self, mark: str, text: str) -> str:
         """Gives what stays of the text after the mark: of [[page|words]] the words."""
         if mark != "[[":
-            self._push(_OUTER)
+            self._push(_IN_OUTER)
         elif _UNREAD_LINK.match(text):
-            self._push(_UNREAD)
+            self._push(_IN_UNREAD)
         else:
-            self._push(_LINK)
+            self._push(_IN_LINK)
             return text[text.find("|") + 1 :]
         return text
 
@@ -132,9 +132,9 @@ class _Page:
         """A bracket closes what is open last, and only that: inside a template a stray one is text."""
         if self.has_outer:
             self._pop()
-        if mark == "]]" and self._stack and self._stack[-1][0] in (_LINK, _UNREAD):
+        if mark == "]]" and self._stack and self._stack[-1][0] in (_IN_LINK, _IN_UNREAD):
             kind, start = self._pop()
-            if kind == _UNREAD:
+            if kind == _IN_UNREAD:
                 del self.out[start:]
 
     def close_block(self, kind: int) -> None:
@@ -146,7 +146,7 @@ class _Page:
                 return
 
     def _push(self, kind: int) -> None:
-        if len(self._stack) < _DEEPEST:
+        if len(self._stack) < _DEEPEST_MARK:
             self._stack.append((kind, len(self.out)))
             self._open[kind] += 1
 

@@ -9,7 +9,7 @@ from numba import prange
 
 __all__ = ["cached_njit", "prange"]
 
-ROOM = 1 << 26  # bytes; on a disk with less, Numba fails in the middle of writing
+CACHE_ROOM = 1 << 26  # bytes; on a disk with less, Numba fails in the middle of writing
 
 
 def cached_njit(**options: Any) -> Callable[[Callable], Any]:
@@ -18,7 +18,7 @@ def cached_njit(**options: Any) -> Callable[[Callable], Any]:
     def compiled(function: Callable) -> Any:
         try:
             cached: Any = numba.njit(cache=True, **options)(function)
-            if shutil.disk_usage(cached.stats.cache_path).free >= ROOM:
+            if shutil.disk_usage(cached.stats.cache_path).free >= CACHE_ROOM:
                 return cached
         except (RuntimeError, OSError):
             pass

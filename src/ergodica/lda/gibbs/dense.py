@@ -1,6 +1,6 @@
 """The Gibbs kernel that looks at every topic: p(z_i = k) is proportional to (A_k + gamma) phi_wk, A without token i.
 
-(The paper's supplement on online LDA, with phi in the place of theta as docs/paper/errata.md has it.)
+(The paper's supplement on online LDA, with phi instead of theta as docs/paper/errata.md has it.)
 
 A draw is a chain of some hundred cycles in which each step waits for the last one, and the next draw waits for its
 counts. So a thread works on two documents at a time, a token of one and a token of the other: the processor fills the
@@ -12,18 +12,16 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ergodica.lda.gibbs import streams
 from ergodica.lda.gibbs.cached import cached_njit
-from ergodica.lda.gibbs.layout import LANES
-from ergodica.lda.gibbs.queue import next_document
-from ergodica.lda.gibbs.vectors import accumulate, pick, pointer, tally, weigh
+from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
+from ergodica.lda.gibbs.vectors import LANE_COUNT, accumulate, next_document, pick, pointer, tally, weigh
 
-ROOM = 2 * LANES  # numbers that a slot needs beside two rows
-_ONE = np.float32(1)
-_NOT_COUNTED, _PROBABILITIES, _DRAWS = 0, 1, 2
+SLOT_ROOM = 2 * LANE_COUNT  # numbers that a slot needs beside two rows
+_ONE_TOKEN = np.float32(1)
+_NOT_COUNTED, _COUNT_PROBABILITIES, _COUNT_DRAWS = 0, 1, 2
 
 
-class Batch(NamedTuple):
+class KernelBatch(NamedTuple):
     """What all documents share; pointers, but for the padded number of topics and gamma.
 
     `sums` are those of the cells, or of the documents where only these are wanted; `target` says which, by token.
@@ -38,7 +36,7 @@ class Batch(NamedTuple):
     sums: Any
 
 
-class Slot(NamedTuple):
+class DocumentSlot(NamedTuple):
     """Pointers to what one document is worked on with."""
 
     count: Any
@@ -48,19 +46,19 @@ class Slot(NamedTuple):
 
 @cached_njit(nogil=True, parallel=True)
 def run(rows, layout, topics, plan, sums, shares, room, threads):
-    """All documents of a batch, by threads that take them up one by one.
+    """All documents of a batch, by threads that take them one by one.
 
     Args:
         rows: (m, K padded) phi of the batch's words, each row in a scale of its own.
         layout, plan: as tuples.
         sums: (cells, K padded), added to: the topics of each cell, over the sweeps counted; no rows: not wanted.
         shares: (n, K padded), the same for each document.
-        room: (threads, 2, 2 K padded + ROOM) zeros.
+        room: (threads, 2, 2 K padded + SLOT_ROOM) zeros.
     """
     counter = np.zeros(1, np.int64)
     z = np.empty(len(layout[4]), np.int64)
     for t in numba.prange(threads):
-        _work(rows, layout, topics, plan, sums, shares, z, room[t], counter)
+        _work(rows, layout, topics, plan, sums, shares, z, room[t], pointer(counter))
 
 
 @cached_njit(nogil=True, error_model="numpy")
@@ -70,9 +68,9 @@ def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
     gamma, sweeps, burn_in, seed, visit, from_phi, rao_blackwell = plan
     by_cell = len(sums) > 0
     into = pointer(sums) if by_cell else pointer(shares)
-    batch = Batch(width, gamma, pointer(rows), pointer(cell_word), pointer(tokens), pointer(z), into)
-    one = Slot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
-    two = Slot(pointer(room[1, :width]), pointer(room[1, width : 2 * width]), pointer(room[1, 2 * width :]))
+    batch = KernelBatch(width, gamma, pointer(rows), pointer(cell_word), pointer(tokens), pointer(z), into)
+    one = DocumentSlot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
+    two = DocumentSlot(pointer(room[1, :width]), pointer(room[1, width : 2 * width]), pointer(room[1, 2 * width :]))
     # by slot: the document in hand or -1, its sweep and token, the topic just drawn, and the state of its stream
     d, sweep, at, left = -np.ones(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
     joined, what, share = np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
@@ -91,11 +89,11 @@ def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
                 if d[s] >= 0:
                     sweep[s], at[s], joined[s] = 0, starts[d[s]], -1
                     room[s] = 0
-                    state[s, 0], state[s, 1] = streams.start(seed, visit + np.uint64(d[s]))
+                    state[s, 0], state[s, 1] = start_stream(seed, visit + np.uint64(d[s]))
                     _begin(batch, two if s else one, topics, from_phi, starts[d[s]], starts[d[s] + 1], state[s])
             left[s] = starts[d[s] + 1] - at[s] if d[s] >= 0 else 0
             share[s] = -1 if by_cell else d[s]
-            what[s] = _NOT_COUNTED if sweep[s] < burn_in else _PROBABILITIES if rao_blackwell else _DRAWS
+            what[s] = _NOT_COUNTED if sweep[s] < burn_in else _COUNT_PROBABILITIES if rao_blackwell else _COUNT_DRAWS
         if d[0] < 0 and d[1] < 0:
             break
         together = min(left[0], left[1])
@@ -119,8 +117,8 @@ def _begin(batch, slot, topics, from_phi, first, last, state):
     """Topics for the first sweep, and their counts."""
     a, b = state[0], state[1]
     for i in range(first, last):
-        u = streams.uniform(a, b)
-        a, b = streams.advance(a, b)
+        u = uniform(a, b)
+        a, b = advance(a, b)
         if from_phi:
             row = batch.cell_word[batch.tokens[i]] * batch.width
             total = weigh(batch.width, slot.count, -1, -1, batch.rows, row, batch.gamma, slot.weights, slot.running)
@@ -128,7 +126,7 @@ def _begin(batch, slot, topics, from_phi, first, last, state):
         else:
             batch.z[i] = min(int(u * np.float32(topics)), topics - 1)
     for i in range(first, last):
-        slot.count[batch.z[i]] += _ONE
+        slot.count[batch.z[i]] += _ONE_TOKEN
     state[0], state[1] = a, b
 
 
@@ -139,16 +137,16 @@ def _token(batch, slot, what, share, i, joined, a, b):
     count, weights, running = slot
     cell = tokens[i]
     total = weigh(width, count, joined, z[i], rows, cell_word[cell] * width, gamma, weights, running)
-    chosen = pick(width, weights, running, streams.uniform(a, b) * total)
+    chosen = pick(width, weights, running, uniform(a, b) * total)
     if weights[chosen] <= 0:  # u fell on the rounding of a sum
         chosen = _heaviest(width, weights)
     z[i] = chosen
     place = (cell if share < 0 else share) * width
-    if what == _PROBABILITIES:
-        accumulate(width, sums, place, weights, _ONE / total)
-    elif what == _DRAWS:
+    if what == _COUNT_PROBABILITIES:
+        accumulate(width, sums, place, weights, _ONE_TOKEN / total)
+    elif what == _COUNT_DRAWS:
         tally(width, sums, place, chosen)
-    a, b = streams.advance(a, b)
+    a, b = advance(a, b)
     return a, b, chosen
 
 

@@ -6,19 +6,14 @@ import numba
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.host.validate import choice, positive_number
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import dense, sparse
 from ergodica.lda.gibbs.cached import cached_njit
-from ergodica.lda.gibbs.layout import Layout, aligned_zeros, lay_out, padded
+from ergodica.lda.gibbs.layout import BatchLayout, aligned_zeros, lay_out, padded
 
-ESTIMATORS, KERNELS, WANTS, STARTS = (
-    ("rao-blackwell", "sampled"),
-    ("auto", "dense", "sparse"),
-    ("both", "counts", "shares"),
-    ("uniform", "phi"),
-)
-
-
+GIBBS_ESTIMATORS, GIBBS_KERNELS = ("rao-blackwell", "sampled"), ("auto", "dense", "sparse")
+GIBBS_WANTS, GIBBS_STARTS = ("both", "counts", "shares"), ("uniform", "phi")
 SPARSE_FROM = 200  # topics; measured in docs/explanation/lda.md
 
 
@@ -33,7 +28,7 @@ class Expectations(NamedTuple):
     shares: np.ndarray
 
 
-class Plan(NamedTuple):
+class GibbsPlan(NamedTuple):
     """What a kernel is told of the sampling."""
 
     gamma: np.float32
@@ -46,19 +41,9 @@ class Plan(NamedTuple):
 
 
 def expectations(
-    phi: np.ndarray,
-    documents: Documents,
-    gamma: float,
-    *,
-    sweeps: int,
-    burn_in: int,
-    seed: int,
-    visit: int,
-    estimator: str = "rao-blackwell",
-    kernel: str = "auto",
-    want: str = "both",
-    start: str = "uniform",
-) -> Expectations:
+    phi: np.ndarray, documents: Documents, gamma: float, *, sweeps: int, burn_in: int, seed: int, visit: int,
+    estimator: str = "rao-blackwell", kernel: str = "auto", want: str = "both", start: str = "uniform",
+) -> Expectations:  # fmt: skip
     """Expected topic counts by Gibbs sampling in every document, bit-equal for any number of threads.
 
     Args:
@@ -79,23 +64,14 @@ def expectations(
     ([0, 1], (2, 2), [0, 1])
     """
     _check(phi, documents, gamma, sweeps, burn_in, visit)
-    for name, got, allowed in (
-        ("estimator", estimator, ESTIMATORS),
-        ("kernel", kernel, KERNELS),
-        ("want", want, WANTS),
-        ("start", start, STARTS),
-    ):
-        if got not in allowed:
-            raise InputError(f"{name} is {got!r}: expected one of {', '.join(allowed)}")
-    plan = Plan(
-        np.float32(gamma),
-        int(sweeps),
-        int(burn_in),
-        np.uint64(int(seed) % 2**64),
-        np.uint64(int(visit) % 2**64),
-        start == "phi",
-        estimator == "rao-blackwell",
-    )
+    choice("estimator", estimator, GIBBS_ESTIMATORS)
+    choice("kernel", kernel, GIBBS_KERNELS)
+    choice("want", want, GIBBS_WANTS)
+    choice("start", start, GIBBS_STARTS)
+    plan = GibbsPlan(
+        np.float32(gamma), int(sweeps), int(burn_in), np.uint64(int(seed) % 2**64), np.uint64(int(visit) % 2**64),
+        start == "phi", estimator == "rao-blackwell",
+    )  # fmt: skip
     layout = lay_out(documents, len(phi))
     if kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= SPARSE_FROM):
         counts, shares = _sparse(phi, layout, plan, want)
@@ -104,13 +80,13 @@ def expectations(
     return Expectations(layout.words, counts, shares)
 
 
-def _dense(phi: np.ndarray, layout: Layout, plan: Plan, want: str) -> tuple[np.ndarray, np.ndarray]:
+def _dense(phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, want: str) -> tuple[np.ndarray, np.ndarray]:
     topics, width, threads = phi.shape[1], padded(phi.shape[1]), numba.get_num_threads()
     rows = aligned_zeros(len(layout.words), width)
     _check_rows(_scaled_rows(phi, layout.words, rows))
     sums = aligned_zeros(0 if want == "shares" else len(layout.cell_word), width)
     shares = aligned_zeros(len(layout.order), width)
-    room = aligned_zeros(threads, 2, 2 * width + dense.ROOM)
+    room = aligned_zeros(threads, 2, 2 * width + dense.SLOT_ROOM)
     dense.run(rows, tuple(layout), topics, tuple(plan), sums, shares, room, threads)
     counted = np.float32(plan.sweeps - plan.burn_in)
     counts = np.zeros((0 if want == "shares" else len(layout.words), topics), np.float32)
@@ -119,7 +95,7 @@ def _dense(phi: np.ndarray, layout: Layout, plan: Plan, want: str) -> tuple[np.n
     return counts, shares[: 0 if want == "counts" else None, :topics] / counted
 
 
-def _sparse(phi: np.ndarray, layout: Layout, plan: Plan, want: str) -> tuple[np.ndarray, np.ndarray]:
+def _sparse(phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, want: str) -> tuple[np.ndarray, np.ndarray]:
     topics, counted = phi.shape[1], plan.sweeps - plan.burn_in
     tables = np.empty((len(layout.words), topics), np.float32)
     sparse.running_sums(phi, layout.words, tables)
@@ -127,7 +103,7 @@ def _sparse(phi: np.ndarray, layout: Layout, plan: Plan, want: str) -> tuple[np.
     _check_rows(int(layout.words[bad[0]]) if len(bad) else -1)
     found = tuple(sparse.room_for(len(layout.tokens), len(layout.cell_word), counted))
     threads, width = numba.get_num_threads(), padded(topics)
-    numbers, whole = aligned_zeros(threads, 2 * width + dense.ROOM), np.zeros((threads, 2 * width), np.int32)
+    numbers, whole = aligned_zeros(threads, 2 * width + dense.SLOT_ROOM), np.zeros((threads, 2 * width), np.int32)
     sparse.run(phi, tables, tuple(layout), tuple(plan), found, numbers, whole, threads)
     counts = np.zeros((0 if want == "shares" else len(layout.words), topics), np.float32)
     shares = np.zeros((0 if want == "counts" else len(layout.order), topics), np.float32)
@@ -146,7 +122,7 @@ def _check_rows(bad: int) -> None:
         )
 
 
-def _check(phi, documents, gamma, sweeps, burn_in, visit) -> None:
+def _check(phi: np.ndarray, documents: Documents, gamma: float, sweeps: int, burn_in: int, visit: int) -> None:
     if not isinstance(phi, np.ndarray) or phi.dtype != np.float32 or phi.ndim != 2 or not phi.flags.c_contiguous:
         got = f"{phi.dtype} of shape {phi.shape}" if isinstance(phi, np.ndarray) else type(phi).__name__
         raise InputError(
@@ -160,8 +136,7 @@ def _check(phi, documents, gamma, sweeps, burn_in, visit) -> None:
     if documents.tokens and not 0 <= documents.words.min() <= documents.words.max() < len(phi):
         bad = documents.words.max() if documents.words.min() >= 0 else documents.words.min()
         raise InputError(f"documents have the word number {bad}, but phi has {len(phi)} words: 0 to {len(phi) - 1}")
-    if not (np.isfinite(gamma) and gamma > 0):
-        raise InputError(f"gamma is {gamma!r}: expected a positive number")
+    positive_number("gamma", gamma)
     if not 0 <= burn_in < sweeps:
         raise InputError(f"sweeps is {sweeps} and burn_in {burn_in}: expected 0 <= burn_in < sweeps")
     if visit < 0:

@@ -10,16 +10,15 @@ import numpy as np
 
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs.cached import cached_njit
+from ergodica.lda.gibbs.vectors import LANE_COUNT
 
-LANES = 16  # topics are padded to a multiple of this, one register of float32
 
-
-class Layout(NamedTuple):
+class BatchLayout(NamedTuple):
     """A batch, ready for a kernel.
 
     words (m,): the distinct words. word_cells (m + 1,): where the cells of each begin. cell_word (cells,): the place in
     `words` of each cell's word. starts (n + 1,): where documents begin in `tokens`. tokens (tokens,): the cell of each
-    token. order (n,): the documents, longest first, as threads take them up. cell_tokens (cells + 1,): where the tokens
+    token. order (n,): the documents, longest first, as threads take them. cell_tokens (cells + 1,): where the tokens
     of each cell begin, if all are sorted by cell.
     """
 
@@ -32,20 +31,20 @@ class Layout(NamedTuple):
     cell_tokens: np.ndarray
 
 
-def lay_out(documents: Documents, vocabulary: int) -> Layout:
+def lay_out(documents: Documents, vocabulary: int) -> BatchLayout:
     """The layout of a batch whose word numbers are all below `vocabulary`."""
     words, word_cells, cell_word, tokens, cell_tokens = _cells(documents.starts, documents.words, vocabulary)
     order = np.argsort(-documents.lengths, kind="stable")
-    return Layout(words, word_cells, cell_word, documents.starts, tokens, order, cell_tokens)
+    return BatchLayout(words, word_cells, cell_word, documents.starts, tokens, order, cell_tokens)
 
 
 def padded(topics: int) -> int:
     """The number of topics with padding."""
-    return -(-topics // LANES) * LANES
+    return -(-topics // LANE_COUNT) * LANE_COUNT
 
 
 def aligned_zeros(*shape: int) -> np.ndarray:
-    """float32 zeros that begin at a cache line: a row of LANES that straddles two costs twice as much."""
+    """float32 zeros that begin at a cache line: a vector that straddles two costs twice as much."""
     size = int(np.prod(shape))
     room = np.zeros(size + 16, np.float32)
     skipped = (-room.ctypes.data % 64) // 4

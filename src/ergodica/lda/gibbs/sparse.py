@@ -2,7 +2,7 @@
 
     (A_k + gamma) phi_wk = A_k phi_wk + gamma phi_wk
 
-The first part, the document's own, is zero but for the topics in it; the second hangs on the word alone, and is drawn
+The first part, the document's own, is zero but for the topics in it; the second depends on the word alone, and is drawn
 from by its running sums, made once a batch.
 
 With c = 1 / total, the Rao-Blackwell estimate is c gamma phi_wk, for all topics, and c A_k phi_wk, for those in the
@@ -16,16 +16,14 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from ergodica.lda.gibbs import streams
 from ergodica.lda.gibbs.cached import cached_njit
-from ergodica.lda.gibbs.layout import LANES
-from ergodica.lda.gibbs.queue import next_document
-from ergodica.lda.gibbs.vectors import pick, pointer, weigh_some
+from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
+from ergodica.lda.gibbs.vectors import LANE_COUNT, next_document, pick, pointer, weigh_some
 
-_ONE = np.float32(1)
+_ONE_TOKEN = np.float32(1)
 
 
-class Found(NamedTuple):
+class SparseDraws(NamedTuple):
     """What the documents leave, to be added up.
 
     topics, weights (tokens, sweeps counted): a topic for every draw and what it counts for, tokens sorted by cell.
@@ -37,9 +35,9 @@ class Found(NamedTuple):
     inverse: np.ndarray
 
 
-def room_for(tokens: int, cells: int, counted: int) -> Found:
+def room_for(tokens: int, cells: int, counted: int) -> SparseDraws:
     shape = (tokens, counted)
-    return Found(np.empty(shape, np.int32), np.empty(shape, np.float32), np.zeros(cells, np.float32))
+    return SparseDraws(np.empty(shape, np.int32), np.empty(shape, np.float32), np.zeros(cells, np.float32))
 
 
 @cached_njit(nogil=True, parallel=True)
@@ -57,16 +55,16 @@ def running_sums(phi, words, out):
 
 @cached_njit(nogil=True, parallel=True)
 def run(phi, tables, layout, plan, found, numbers, whole, threads):
-    """All documents of a batch, by threads that take them up one by one.
+    """All documents of a batch, by threads that take them one by one.
 
     Args:
         tables: the running sums.
-        numbers: (threads, 2 K padded + dense.ROOM) zeros, float32. whole: (threads, 2 K padded) zeros, int32.
+        numbers: (threads, 2 K padded + dense.SLOT_ROOM) zeros, float32. whole: (threads, 2 K padded) zeros, int32.
     """
     counter = np.zeros(1, np.int64)
     z = np.empty(len(layout[4]), np.int32)
     for t in numba.prange(threads):
-        _work(phi, tables, layout, plan, found, z, numbers[t], whole[t], counter)
+        _work(phi, tables, layout, plan, found, z, numbers[t], whole[t], pointer(counter))
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -93,11 +91,11 @@ def _work(phi, tables, layout, plan, found, z, numbers, whole, counter):
             break
         first, length = starts[d], starts[d + 1] - starts[d]
         used = 0
-        a, b = streams.start(seed, visit + np.uint64(d))
+        a, b = start_stream(seed, visit + np.uint64(d))
         for i in range(length):
             table = p_cell_word[p_tokens[first + i]] * every
-            u = streams.uniform(a, b)
-            a, b = streams.advance(a, b)
+            u = uniform(a, b)
+            a, b = advance(a, b)
             if from_phi:
                 p_z[first + i] = _searched(p_tables, table, every, u * p_tables[table + every - 1])
             else:
@@ -111,24 +109,24 @@ def _work(phi, tables, layout, plan, found, z, numbers, whole, counter):
                 used = _leave(p_listed, p_count, p_slot_of, used, p_z[first + i])
                 row = p_cell_word[cell]
                 table = row * every
-                width = -(-used // LANES) * LANES
+                width = -(-used // LANE_COUNT) * LANE_COUNT
                 own = weigh_some(width, p_count, p_listed, p_phi, p_words[row] * every, p_own, p_running)
                 all_of_word = p_tables[table + every - 1]
                 total = own + gamma * all_of_word
-                u = streams.uniform(a, b)
-                a, b = streams.advance(a, b)
+                u = uniform(a, b)
+                a, b = advance(a, b)
                 chosen = p_listed[_safely(width, p_own, p_running, u * own)]
                 # a number of its own: what u has left may be too coarse for rare topics
-                is_own = streams.uniform(a, b) * total < own
-                a, b = streams.advance(a, b)
+                is_own = uniform(a, b) * total < own
+                a, b = advance(a, b)
                 place = (p_cell_tokens[cell] + within) * counted + sweep - burn_in
                 if sweep >= burn_in and rao_blackwell:
                     p_topics[place], p_weights[place] = chosen, own / total
-                    p_inverse[cell] += _ONE / total
+                    p_inverse[cell] += _ONE_TOKEN / total
                 if not is_own:
                     chosen = _searched(p_tables, table, every, u * all_of_word)
                 if sweep >= burn_in and not rao_blackwell:
-                    p_topics[place], p_weights[place] = chosen, _ONE
+                    p_topics[place], p_weights[place] = chosen, _ONE_TOKEN
                 p_z[first + i] = chosen
                 used = _join(p_listed, p_count, p_slot_of, used, chosen)
         for slot in range(used):
@@ -155,9 +153,9 @@ def _join(listed, count, slot_of, used, topic):
     slot = slot_of[topic] - 1
     if slot < 0:
         slot_of[topic] = used + 1
-        listed[used], count[used] = topic, _ONE
+        listed[used], count[used] = topic, _ONE_TOKEN
         return used + 1
-    count[slot] += _ONE
+    count[slot] += _ONE_TOKEN
     return used
 
 
@@ -165,7 +163,7 @@ def _join(listed, count, slot_of, used, topic):
 def _leave(listed, count, slot_of, used, topic):
     """A topic without tokens gives its slot to the last one; slots beyond have count 0."""
     slot = slot_of[topic] - 1
-    count[slot] -= _ONE
+    count[slot] -= _ONE_TOKEN
     if count[slot] > 0:
         return used
     last = used - 1

@@ -7,65 +7,118 @@ their numbers, which leaves the law as it is.
 They take pointers: for an array handed to a function Numba counts references, which costs more than a draw.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba import extending, types
-from numba.core import cgutils
-from numba.core.typing import signature
 
-from ergodica.lda.gibbs.layout import LANES
+LANE_COUNT = 16  # topics are padded to a multiple of this, one register of float32
 
 intrinsic: Any = extending.intrinsic  # what it makes takes no context, which no type checker can know
-_FLOAT, _INT, _WHOLE = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_VECTOR, _NUMBERS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT, LANES)
-_ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
-_ONES, _MINUS = ir.Constant(_VECTOR, [1.0] * LANES), ir.Constant(_VECTOR, [-1.0] * LANES)
-_IOTA = ir.Constant(_NUMBERS, list(range(LANES)))
+_FLOAT_32, _INT_32, _INT_64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_FLOAT_VECTOR, _INT_VECTOR = ir.VectorType(_FLOAT_32, LANE_COUNT), ir.VectorType(_INT_32, LANE_COUNT)
+_ONLY_ZEROS = ir.Constant(_FLOAT_VECTOR, [0.0] * LANE_COUNT)
+_ONLY_ONES, _MINUS_ONES = (ir.Constant(_FLOAT_VECTOR, [value] * LANE_COUNT) for value in (1.0, -1.0))
+_LANE_NUMBERS = ir.Constant(_INT_VECTOR, list(range(LANE_COUNT)))
 
 
 @intrinsic
-def pointer(context, array):
-    """To the first number of an array, which must outlive it."""
+def _pointer_at(context, address, array):
+    kind = types.CPointer(array.dtype)
 
     def generate(context, builder, sig, args):
-        return cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0]).data
+        return builder.inttoptr(args[0], context.get_value_type(kind))
 
-    return signature(types.CPointer(array.dtype), array), generate
+    return kind(address, array), generate
+
+
+@numba.njit
+def pointer(array):
+    """To the first number of an array, which must outlive it."""
+    return _pointer_at(array.ctypes.data, array)
+
+
+@intrinsic
+def take(context, counter):
+    """The int64 at this pointer, which rises by one; no two threads get the same."""
+
+    def generate(context, builder, sig, args):
+        return builder.atomic_rmw("add", args[0], ir.Constant(_INT_64, 1), "monotonic")
+
+    return types.int64(counter), generate
+
+
+@numba.njit
+def next_document(starts, order, counter):
+    """The next document that has words, or -1 after the last: a queue that threads draw from."""
+    while True:
+        place = take(counter)
+        if place >= len(order):
+            return -1
+        d = order[place]
+        if starts[d] < starts[d + 1]:
+            return d
 
 
 def _vector(builder: ir.IRBuilder, data: Any, first: Any) -> Any:
     """A pointer to the 16 numbers from `first` on."""
-    return builder.bitcast(builder.gep(data, [first]), _VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(data, [first]), _FLOAT_VECTOR.as_pointer())
 
 
 def _splat(builder: ir.IRBuilder, number: Any, kind: ir.VectorType) -> Any:
     """A vector with this number in every lane."""
     nothing = ir.Constant(kind, ir.Undefined)
-    one = builder.insert_element(nothing, number, ir.Constant(_INT, 0))
-    return builder.shuffle_vector(one, nothing, ir.Constant(_NUMBERS, [0] * LANES))
+    one = builder.insert_element(nothing, number, ir.Constant(_INT_32, 0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(_INT_VECTOR, [0] * LANE_COUNT))
 
 
 def _is_topic(builder: ir.IRBuilder, topic: Any, at: Any) -> Any:
     """In which lane of the vector that begins at topic `at` this topic is."""
-    return builder.icmp_signed("==", _IOTA, _splat(builder, builder.trunc(builder.sub(topic, at), _INT), _NUMBERS))
+    lane = builder.trunc(builder.sub(topic, at), _INT_32)
+    return builder.icmp_signed("==", _LANE_NUMBERS, _splat(builder, lane, _INT_VECTOR))
 
 
-def _each_vector(builder: ir.IRBuilder, width: Any) -> Any:
-    return cgutils.for_range_slice(builder, ir.Constant(_WHOLE, 0), width, ir.Constant(_WHOLE, LANES), _WHOLE)
+class _Loop:
+    """`at`: where the vector begins. `total`: of the lanes before it; to be set to that with its own."""
+
+    def __init__(self, at: Any, total: Any):
+        self.at, self.total = at, total
+
+
+@contextmanager
+def _each_vector(builder: ir.IRBuilder, width: Any) -> Iterator[_Loop]:
+    """What is written in the block is done for every vector of a row of this width."""
+    before = builder.block
+    test, inside, after = (builder.append_basic_block(name) for name in ("vector.test", "vector.do", "vector.end"))
+    builder.branch(test)
+    builder.position_at_end(test)
+    at, total = builder.phi(_INT_64), builder.phi(_FLOAT_VECTOR)
+    at.add_incoming(ir.Constant(_INT_64, 0), before)
+    total.add_incoming(_ONLY_ZEROS, before)
+    builder.cbranch(builder.icmp_signed("<", at, width), inside, after)
+    builder.position_at_end(inside)
+    loop = _Loop(at, total)
+    yield loop
+    at.add_incoming(builder.add(at, ir.Constant(_INT_64, LANE_COUNT)), builder.block)
+    total.add_incoming(loop.total, builder.block)
+    builder.branch(test)
+    builder.position_at_end(after)
+    loop.total = total
 
 
 def _running(builder: ir.IRBuilder, lanes: Any, running: Any) -> Any:
     """running[16:] = the running sums of the lanes; their total."""
     sums, shift = lanes, 1
-    while shift < LANES:
+    while shift < LANE_COUNT:
         # lanes below `shift` take an element of the first operand, which is zero
-        moved = ir.Constant(_NUMBERS, [i - shift + LANES if i >= shift else 0 for i in range(LANES)])
-        sums = builder.fadd(sums, builder.shuffle_vector(_ZERO, sums, moved))
+        moved = ir.Constant(_INT_VECTOR, [i - shift + LANE_COUNT if i >= shift else 0 for i in range(LANE_COUNT)])
+        sums = builder.fadd(sums, builder.shuffle_vector(_ONLY_ZEROS, sums, moved))
         shift *= 2
-    builder.store(sums, _vector(builder, running, ir.Constant(_WHOLE, LANES)), align=4)
-    return builder.extract_element(sums, ir.Constant(_INT, LANES - 1))
+    builder.store(sums, _vector(builder, running, ir.Constant(_INT_64, LANE_COUNT)), align=4)
+    return builder.extract_element(sums, ir.Constant(_INT_32, LANE_COUNT - 1))
 
 
 @intrinsic
@@ -73,27 +126,27 @@ def weigh(context, width, count, joined, left, rows, first, gamma, weights, runn
     """The weights of a draw, (count + gamma) * rows[first : first + width], the count having been brought up to date.
 
     One token has joined topic `joined` (-1: none), one has left topic `left`. Every number of the count is written,
-    at addresses that hang on nothing: a write to the one that changes would hold up all reads until it is known which.
-    running[16:] are the running sums of the lanes, and the total is returned; running[15] must be 0.
+    at addresses that depend on nothing: a write to the one that changes would hold up all reads until it is known
+    which. running[16:] are the running sums of the lanes, and the total is returned; running[15] must be 0.
     """
 
     def generate(context, builder, sig, args):
         width, count, joined, left, rows, first, gamma, weights, running = args
-        prior = _splat(builder, gamma, _VECTOR)
-        lanes = cgutils.alloca_once_value(builder, _ZERO)
-        with _each_vector(builder, width) as (at, _):
-            where = _vector(builder, count, at)
+        prior = _splat(builder, gamma, _FLOAT_VECTOR)
+        with _each_vector(builder, width) as loop:
+            where = _vector(builder, count, loop.at)
             counted = builder.load(where, align=4)
-            counted = builder.fadd(counted, builder.select(_is_topic(builder, left, at), _MINUS, _ZERO))
-            counted = builder.fadd(counted, builder.select(_is_topic(builder, joined, at), _ONES, _ZERO))
+            for topic, change in ((left, _MINUS_ONES), (joined, _ONLY_ONES)):
+                changed = builder.select(_is_topic(builder, topic, loop.at), change, _ONLY_ZEROS)
+                counted = builder.fadd(counted, changed)
             builder.store(counted, where, align=4)
-            row = builder.load(_vector(builder, rows, builder.add(first, at)), align=4)
+            row = builder.load(_vector(builder, rows, builder.add(first, loop.at)), align=4)
             product = builder.fmul(builder.fadd(counted, prior), row)
-            builder.store(product, _vector(builder, weights, at), align=4)
-            builder.store(builder.fadd(builder.load(lanes), product), lanes)
-        return _running(builder, builder.load(lanes), running)
+            builder.store(product, _vector(builder, weights, loop.at), align=4)
+            loop.total = builder.fadd(loop.total, product)
+        return _running(builder, loop.total, running)
 
-    return signature(types.float32, width, count, joined, left, rows, first, gamma, weights, running), generate
+    return types.float32(width, count, joined, left, rows, first, gamma, weights, running), generate
 
 
 @intrinsic
@@ -102,19 +155,18 @@ def weigh_some(context, width, count, topics, row, first, weights, running):
 
     def generate(context, builder, sig, args):
         width, count, topics, row, first, weights, running = args
-        lanes = cgutils.alloca_once_value(builder, _ZERO)
-        with _each_vector(builder, width) as (at, _):
-            gathered = _ZERO
-            for lane in range(LANES):
-                number = builder.load(builder.gep(topics, [builder.add(at, ir.Constant(_WHOLE, lane))]))
-                value = builder.load(builder.gep(row, [builder.add(first, builder.sext(number, _WHOLE))]))
-                gathered = builder.insert_element(gathered, value, ir.Constant(_INT, lane))
-            product = builder.fmul(builder.load(_vector(builder, count, at), align=4), gathered)
-            builder.store(product, _vector(builder, weights, at), align=4)
-            builder.store(builder.fadd(builder.load(lanes), product), lanes)
-        return _running(builder, builder.load(lanes), running)
+        with _each_vector(builder, width) as loop:
+            gathered = _ONLY_ZEROS
+            for lane in range(LANE_COUNT):
+                number = builder.load(builder.gep(topics, [builder.add(loop.at, ir.Constant(_INT_64, lane))]))
+                value = builder.load(builder.gep(row, [builder.add(first, builder.sext(number, _INT_64))]))
+                gathered = builder.insert_element(gathered, value, ir.Constant(_INT_32, lane))
+            product = builder.fmul(builder.load(_vector(builder, count, loop.at), align=4), gathered)
+            builder.store(product, _vector(builder, weights, loop.at), align=4)
+            loop.total = builder.fadd(loop.total, product)
+        return _running(builder, loop.total, running)
 
-    return signature(types.float32, width, count, topics, row, first, weights, running), generate
+    return types.float32(width, count, topics, row, first, weights, running), generate
 
 
 @intrinsic
@@ -123,24 +175,24 @@ def _lane_of(context, running, u):
 
     def generate(context, builder, sig, args):
         running, u = args
-        sums = builder.load(_vector(builder, running, ir.Constant(_WHOLE, LANES)), align=4)
-        below = builder.fcmp_ordered("<=", sums, _splat(builder, u, _VECTOR))
-        bits = builder.zext(builder.bitcast(below, ir.IntType(LANES)), _WHOLE)
-        return builder.ctpop(builder.and_(bits, ir.Constant(_WHOLE, 2 ** (LANES - 1) - 1)))
+        sums = builder.load(_vector(builder, running, ir.Constant(_INT_64, LANE_COUNT)), align=4)
+        below = builder.fcmp_ordered("<=", sums, _splat(builder, u, _FLOAT_VECTOR))
+        bits = builder.zext(builder.bitcast(below, ir.IntType(LANE_COUNT)), _INT_64)
+        return builder.ctpop(builder.and_(bits, ir.Constant(_INT_64, 2 ** (LANE_COUNT - 1) - 1)))
 
-    return signature(types.int64, running, u), generate
+    return types.int64(running, u), generate
 
 
 @numba.njit(forceinline=True)
 def pick(width, weights, running, u):
     """The topic at u in [0, total): its lane by the running sums, then its place in the lane."""
     lane = _lane_of(running, u)
-    rest = u - running[LANES - 1 + lane]
+    rest = u - running[LANE_COUNT - 1 + lane]
     reached, place = numba.float32(0), 0
-    for j in range(width // LANES - 1):
-        reached += weights[j * LANES + lane]
+    for j in range(width // LANE_COUNT - 1):
+        reached += weights[j * LANE_COUNT + lane]
         place += rest >= reached
-    return place * LANES + lane
+    return place * LANE_COUNT + lane
 
 
 @intrinsic
@@ -149,14 +201,14 @@ def accumulate(context, width, sums, first, weights, scale):
 
     def generate(context, builder, sig, args):
         width, sums, first, weights, scale = args
-        factor = _splat(builder, scale, _VECTOR)
-        with _each_vector(builder, width) as (at, _):
-            where = _vector(builder, sums, builder.add(first, at))
-            product = builder.fmul(builder.load(_vector(builder, weights, at), align=4), factor)
+        factor = _splat(builder, scale, _FLOAT_VECTOR)
+        with _each_vector(builder, width) as loop:
+            where = _vector(builder, sums, builder.add(first, loop.at))
+            product = builder.fmul(builder.load(_vector(builder, weights, loop.at), align=4), factor)
             builder.store(builder.fadd(builder.load(where, align=4), product), where, align=4)
         return context.get_dummy_value()
 
-    return signature(types.void, width, sums, first, weights, scale), generate
+    return types.void(width, sums, first, weights, scale), generate
 
 
 @intrinsic
@@ -165,10 +217,10 @@ def tally(context, width, sums, first, topic):
 
     def generate(context, builder, sig, args):
         width, sums, first, topic = args
-        with _each_vector(builder, width) as (at, _):
-            where = _vector(builder, sums, builder.add(first, at))
-            one = builder.select(_is_topic(builder, topic, at), _ONES, _ZERO)
+        with _each_vector(builder, width) as loop:
+            where = _vector(builder, sums, builder.add(first, loop.at))
+            one = builder.select(_is_topic(builder, topic, loop.at), _ONLY_ONES, _ONLY_ZEROS)
             builder.store(builder.fadd(builder.load(where, align=4), one), where, align=4)
         return context.get_dummy_value()
 
-    return signature(types.void, width, sums, first, topic), generate
+    return types.void(width, sums, first, topic), generate

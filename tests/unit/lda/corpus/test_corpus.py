@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus import Corpus, Documents, groups
+from ergodica.lda.corpus import Corpus, Documents, reading
 from ergodica.lda.corpus import corpus as corpora
 from tests.read_ahead import no_thread_is_left  # noqa: F401
 from tests.unit.lda.corpus.dumps import WORDS, document, dump, lines, multistream, page, write
@@ -23,7 +23,7 @@ TEXTS = [document(k) for k in range(N)]
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    monkeypatch.setattr(groups, "FIRST", 5)
+    monkeypatch.setattr(reading, "FIRST_GROUP", 5)
 
 
 def number(words):

@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(downloads, "WAIT", 0.001)
+    monkeypatch.setattr(downloads, "FIRST_WAIT", 0.001)
 
 
 def whole(address, start=0):
@@ -138,7 +138,7 @@ def test_a_file_that_changed_meanwhile_is_not_patched_together():
 
 def test_a_server_that_brings_nothing_more_is_given_up():
     with Server(drops=[100_000] + [0] * 50) as server:
-        with pytest.raises(InputError, match=r"at byte 100,000 of .*, 5 tries to go on failed"):
+        with pytest.raises(InputError, match=r"at byte 100,000 of .*, 5 tries to resume failed"):
             whole(server.address)
         assert len(server.ranges) == 6
 

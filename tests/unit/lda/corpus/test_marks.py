@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus import Corpus, Documents, download, marks
+from ergodica.lda.corpus import Corpus, Documents, download, sources
 from ergodica.lda.corpus.download import told_by_server
 
 WORDS = ["ship", "harbour", "bread"]
@@ -49,11 +49,11 @@ def test_files_of_the_same_name_and_length(tmp_path, place):
 
 
 def test_of_very_many_files_some_are_looked_into(tmp_path, monkeypatch):
-    monkeypatch.setattr(marks, "LOOKED_INTO", 2)
+    monkeypatch.setattr(sources, "MOST_SAMPLED", 2)
     paths = [tmp_path / f"{number}.txt" for number in range(5)]
     for path in paths:
         path.write_text("ship harbour")
-    found = marks.marked([str(path) for path in paths])
+    found = sources.file_marks([str(path) for path in paths])
     assert [len(mark.split()) for mark in found] == [3, 2, 2, 3, 2]
 
 
@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def test_of_an_address_what_the_server_says(monkeypatch):
-    monkeypatch.setattr(download, "WAIT", 0.0)
+    monkeypatch.setattr(download, "FIRST_WAIT", 0.0)
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

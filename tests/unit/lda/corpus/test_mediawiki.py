@@ -7,9 +7,9 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import texts
-from ergodica.lda.corpus.mediawiki import MediaWiki
+from ergodica.lda.corpus.formats import MediaWiki
+from ergodica.lda.corpus.opening import Chunk
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.unpack import Chunk
 from tests.unit.lda.corpus.dumps import document, dump, multistream, page, write
 
 PAGES = [page(document(k)) for k in range(20)]

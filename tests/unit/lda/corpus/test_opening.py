@@ -12,9 +12,8 @@ import types
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.opening import Opened
+from ergodica.lda.corpus.opening import BLOCK_BYTES, Opened
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.unpack import BLOCK
 from tests.unit.lda.corpus.dumps import write
 
 # Numbers that do not repeat: 800 kB, several pieces and blocks when packed.
@@ -41,7 +40,7 @@ def test_plain_and_packed(tmp_path, suffix):
     path.write_bytes(PACK.get(suffix, bytes)(TEXT))
     chunks = read(path, tally)
     assert joined(chunks) == TEXT
-    assert max(len(chunk.data) for chunk in chunks) <= BLOCK
+    assert max(len(chunk.data) for chunk in chunks) <= BLOCK_BYTES
     assert tally.notes() == []
     opened = Opened(str(path), tally)
     assert (opened.position, opened.total) == (0, path.stat().st_size)

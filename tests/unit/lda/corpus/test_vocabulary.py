@@ -4,7 +4,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Vocabulary, words
-from ergodica.lda.corpus.stopwords import STOP_WORDS
+from ergodica.lda.corpus.vocabulary import stop_words
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_built_by_document_frequency():
     assert Vocabulary.build(texts, size=1).words == ("apple",)
     assert Vocabulary.build(texts, min_documents=1).words == ("apple", "bread", "cider", "dough")
     assert Vocabulary.build(texts, min_documents=1, max_share=0.2).words == ("cider", "dough")
-    assert b"the" in STOP_WORDS
+    assert b"the" in stop_words()
 
 
 def test_nothing_to_build_of():

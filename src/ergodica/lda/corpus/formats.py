@@ -1,6 +1,6 @@
-"""Formats of text: JSON lines, WikiExtractor's output, a plain text file, strings that are there already.
+"""Formats of text: MediaWiki's export XML, JSON lines, WikiExtractor's output, plain text files, strings.
 
-A reader gives raw documents first and their text when asked, so that documents can be passed over at little cost.
+A reader gives raw documents first and their text when asked, so that documents can be skipped at little cost.
 """
 
 import codecs
@@ -8,11 +8,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
+from xml.parsers import expat
 
+from ergodica.errors import InputError
+from ergodica.lda.corpus.opening import Chunk
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.unpack import Chunk
 
-LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
+DOCUMENT_LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
 
 
 class Reader(ABC):
@@ -23,21 +25,16 @@ class Reader(ABC):
         chunks: the bytes, after decompression.
         tally: where documents that are left out are counted.
         limit: a longer document is left out; memory is bounded by a few times this.
-        is_packed: compressed; reading can then begin anew only where a compressed stream begins.
+        is_packed: compressed; reading can then start again only where a compressed stream begins.
         is_continued: the bytes begin between two documents in the middle of the file.
 
-    `byte` and `since` say where reading is: `since` raw documents after the last byte where it could begin anew.
+    `byte` and `since` say where reading is: `since` raw documents after the last byte where it could start again.
     """
 
     def __init__(
-        self,
-        name: str,
-        chunks: Iterator[Chunk],
-        tally: Tally,
-        limit: int = LIMIT,
-        is_packed: bool = False,
+        self, name: str, chunks: Iterator[Chunk], tally: Tally, limit: int = DOCUMENT_LIMIT, is_packed: bool = False,
         is_continued: bool = False,
-    ):
+    ):  # fmt: skip
         self.name, self.chunks, self.tally, self.limit = name, chunks, tally, limit
         self.is_packed, self.is_continued = is_packed, is_continued
         self.byte = self.since = 0
@@ -164,7 +161,7 @@ class PlainText(Reader):
 class Strings(Reader):
     """Texts from any iterable."""
 
-    def __init__(self, strings: Iterable[str], tally: Tally, limit: int = LIMIT):
+    def __init__(self, strings: Iterable[str], tally: Tally, limit: int = DOCUMENT_LIMIT):
         super().__init__("the texts", iter(()), tally, limit)
         self._strings = strings
 
@@ -191,7 +188,7 @@ class Utf8:
     def __init__(self, name: str, tally: Tally):
         self._name, self._tally, self._rest = name, tally, b""
 
-    def mend(self, data: bytes) -> bytes:
+    def fixed(self, data: bytes) -> bytes:
         data = self._rest + data
         try:
             _, used = codecs.utf_8_decode(data, "strict", False)
@@ -202,3 +199,126 @@ class Utf8:
             self._rest = data[used:]
             self._tally.add("not_utf8", self._name, text.count("\ufffd") - data.count("\ufffd".encode()))
             return text.encode()
+
+
+DEEPEST_ELEMENT = 50  # elements inside each other; an export has 5
+LONGEST_TAG = 1 << 20  # bytes; expat keeps a tag or comment until its end and starts again with every chunk
+
+
+class MediaWiki(Reader):
+    """The articles of a dump: pages of namespace 0 that are no redirects; of several revisions the last.
+
+    A dump that is cut off, or whose XML breaks, gives the pages before that and is counted. Read straight by expat:
+    ElementTree would hold the whole text of an element before anybody can look at its length.
+    """
+
+    def items(self) -> Iterator[str]:
+        pages = _Pages(self.name, self.limit, self.is_continued)
+        utf8 = Utf8(self.name, self.tally)
+        try:
+            for data, restart in self.chunks:
+                if restart is not None and self.is_packed and pages.is_between:
+                    self._may_restart(restart)
+                pages.feed(utf8.fixed(data))
+                yield from self._articles(pages)
+            if not (self.is_continued and pages.is_between):  # a piece of a dump need not have its end
+                pages.feed(b"", is_last=True)
+        except expat.ExpatError as error:
+            yield from self._articles(pages)
+            if not self.tally.counts["cut_off"]:  # else the decompressor has just said so
+                self.tally.add("cut_off", f"{self.name}, line {error.lineno:,}: {expat.ErrorString(error.code)}")
+
+    def text(self, item: str) -> str:
+        from ergodica.lda.corpus.wikitext import plain_text  # no other format needs it
+
+        return plain_text(item)
+
+    def _articles(self, pages: "_Pages") -> Iterator[str]:
+        found, pages.found = pages.found, []
+        for text, reason in found:
+            if reason is None:
+                self.since += 1
+                yield text
+            else:
+                self.tally.add(reason, self.name if reason == "too_long" else "")
+
+
+class _Pages:
+    """Expat's handlers. `found` has the pages since it was emptied: (text, None) or ("", why it is left out)."""
+
+    def __init__(self, name: str, limit: int, is_continued: bool):
+        self.name, self.limit = name, limit
+        self.found: list[tuple[str, str | None]] = []
+        self._depth = self._fed = 0
+        self._parts: list[str] = []
+        self._size = 0
+        self._begin_page()
+        self._parser = expat.ParserCreate("utf-8")
+        self._parser.buffer_text = True
+        self._parser.buffer_size = 1 << 16
+        self._parser.StartDoctypeDeclHandler = self._refuse
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        if is_continued:
+            self.feed(b"<mediawiki>")
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no page is open."""
+        return self._depth == 1
+
+    def feed(self, data: bytes, is_last: bool = False) -> None:
+        self._parser.Parse(data, is_last)
+        self._fed += len(data)
+        if self._fed - max(self._parser.CurrentByteIndex, 0) > LONGEST_TAG and not is_last:
+            raise InputError(f"{self.name} has a tag or comment longer than 1 MB: that is no MediaWiki export")
+
+    def _refuse(self, name: str, *rest: object) -> None:
+        raise InputError(
+            f"{self.name} has a DOCTYPE ({name[:40]}), which can declare entities that expand without end: "
+            "a MediaWiki export has none; leave the file out"
+        )
+
+    def _begin_page(self) -> None:
+        self._text, self._namespace, self._is_redirect, self._is_long = "", "0", False, False
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth == 1 and tag != "mediawiki":
+            raise InputError(f"{self.name} is XML with the root <{tag[:40]}>: expected <mediawiki>, a MediaWiki export")
+        if self._depth > DEEPEST_ELEMENT:
+            raise InputError(f"{self.name} has elements {DEEPEST_ELEMENT} deep: that is no MediaWiki export")
+        if tag == "page":
+            self._begin_page()
+        elif tag == "redirect":
+            self._is_redirect = True
+        elif tag in ("text", "ns"):
+            self._parts, self._size, self._is_long = [], 0, False
+            self._parser.CharacterDataHandler = self._characters
+
+    def _characters(self, data: str) -> None:
+        self._size += len(data)
+        if self._size <= self.limit:
+            self._parts.append(data)
+        else:
+            self._parts, self._is_long = [], True
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag == "text":
+            self._text = "".join(self._parts)
+            self._parser.CharacterDataHandler = None
+        elif tag == "ns":
+            self._namespace = "".join(self._parts).strip()
+            self._parser.CharacterDataHandler = None
+        elif tag == "page":
+            self.found.append(self._judged())
+
+    def _judged(self) -> tuple[str, str | None]:
+        if self._namespace != "0":
+            return "", "namespace"
+        if self._is_redirect or self._text[:40].lstrip().lower().startswith("#redirect"):
+            return "", "redirect"
+        if self._is_long:
+            return "", "too_long"
+        return (self._text, None) if self._text.strip() else ("", "empty")

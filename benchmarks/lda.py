@@ -32,11 +32,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from ergodica.lda import LDA
+from ergodica.lda.chains import Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.perplexity import HeldOut
 from ergodica.lda.settings import settings_of
-from ergodica.lda.stream import Batch
-from ergodica.lda.training import Training, begin
+from ergodica.lda.stream import DocumentBatch
 
 DATA = Path(os.environ.get("ERGODICA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "wikipedia"
 TOPICS, HELD_OUT = 50, 1_000
@@ -172,7 +172,7 @@ def learn(training: Training, documents: Documents, size: float, first: int = 0)
     start, step = time.perf_counter(), training.settings.batch_size
     for place in range(0, len(documents), step):
         part = documents.take(range(place, min(place + step, len(documents))))
-        training.step(Batch(part, first + place, size))
+        training.step(DocumentBatch(part, first + place, size))
     return time.perf_counter() - start
 
 
@@ -234,11 +234,11 @@ def at_the_papers_settings(count: int = 3_000, blocks: int = 3) -> list[Row]:
             with Corpus(articles(), vocabulary(), batch_size=50, shuffle_buffer=500) as corpus:
                 training = training_of(sampler, block, "paper")
                 first = corpus.next()
-                training.step(Batch(first, 0, 3.3e6))  # compiles
+                training.step(DocumentBatch(first, 0, 3.3e6))  # compiles
                 start, seen = time.perf_counter(), 0
                 while seen < (count if block else 200):
                     part = corpus.next()
-                    training.step(Batch(part, len(first) + seen, 3.3e6))
+                    training.step(DocumentBatch(part, len(first) + seen, 3.3e6))
                     seen += len(part)
                 if block:
                     seconds[sampler].append((time.perf_counter() - start) / seen * 100)
@@ -279,7 +279,7 @@ def grow() -> None:
     with Corpus(articles(), vocabulary(), batch_size=200, held_out=HELD_OUT) as corpus:
         training, start = training_of("sgrhmc", 0), time.perf_counter()
         for number, part in enumerate(corpus):
-            training.step(Batch(part, corpus.given - len(part), 59_000))
+            training.step(DocumentBatch(part, corpus.given - len(part), 59_000))
             if number % 25 == 24 or training.documents >= 58_900:
                 seconds = time.perf_counter() - start
                 looks.append({"documents": training.documents, "seconds": seconds, "memory": resident()})

@@ -9,7 +9,7 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda import demo
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.training import Row
+from ergodica.lda.perplexity import HistoryRow
 from ergodica_paper import lda_perplexity, lda_runs, lda_runtime, lda_topics
 from ergodica_paper.lda_perplexity import claims
 from ergodica_paper.lda_perplexity.comparison import Question, answers, corrected, judge, p_value, told
@@ -26,7 +26,7 @@ def runs_of(*ends: float) -> list[LdaRun]:
     """Made-up runs; an infinite end is one that became non-finite."""
     setup = Setup("sgld", "paper")
     return [
-        LdaRun(setup, seed, (Row(10, 0.0, end, end),), "" if math.isfinite(end) else "not finite")
+        LdaRun(setup, seed, (HistoryRow(10, 0.0, end, end),), "" if math.isfinite(end) else "not finite")
         for seed, end in enumerate(ends)
     ]
 

@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 def test_the_script_runs_under_the_policy_of_the_page(folder, tmp_path):
     document, complaints = browser.browse(folder / "index.html", tmp_path)
     assert complaints == []
-    assert '<html lang="en" class="ready">' in document
+    assert '<html lang="en" dir="ltr" class="ready">' in document
 
 
 @pytest.mark.parametrize("width", [1200, 390])

@@ -35,9 +35,9 @@ def check_sample(out: Path, reference: Path) -> None:
 
 
 def start_lda(out: Path, resume: bool = True) -> Any:
-    from tests.unit.lda.small import DOCUMENTS, look_often, model
+    from tests.unit.lda.small import DOCUMENTS, evaluate_often, model
 
-    look_often()
+    evaluate_often()
     return model().fit(DOCUMENTS, out=out, resume=resume)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ergodica.lda import demo
-from ergodica.lda.training import Learner
+from ergodica.lda.chains import Learner
 from tests.cli import command
 
 WORDS = demo.vocabulary().words

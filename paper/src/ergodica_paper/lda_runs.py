@@ -16,11 +16,11 @@ import numpy as np
 from ergodica.driver.loop import now
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda import LDA, demo
+from ergodica.lda.chains import Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.perplexity import unigram_law
+from ergodica.lda.perplexity import HistoryRow, unigram_law
 from ergodica.lda.settings import Settings, settings_of
-from ergodica.lda.stream import Batch
-from ergodica.lda.training import Row, Training, begin
+from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.result import Ask, PaperItem, Result
 
 SHOWN_PRESETS = ("paper", "tuned")
@@ -170,7 +170,7 @@ class LdaRun:
 
     setup: Setup
     seed: int
-    history: tuple[Row, ...]
+    history: tuple[HistoryRow, ...]
     stopped: str
 
     def final(self, metric: str) -> float:
@@ -215,10 +215,10 @@ def learn(
             return training, str(error)
         resample(training, setup.resample_every)
         if training.documents >= wanted[0]:
-            training.look()
+            training.evaluate()
             wanted = [documents for documents in wanted if documents > training.documents]
             tell(training.documents / length.documents)
-    return training, ""
+    return chains, ""
 
 
 def begin_training(pool: DocumentPool, setup: Setup, topics: int, seed: int) -> Training:
@@ -229,12 +229,12 @@ def begin_training(pool: DocumentPool, setup: Setup, topics: int, seed: int) -> 
     return training
 
 
-def batches(pool: DocumentPool, settings: Settings, documents: int, seed: int) -> Iterator[Batch]:
+def batches(pool: DocumentPool, settings: Settings, documents: int, seed: int) -> Iterator[DocumentBatch]:
     """The batches of a run, in its own order."""
     order = pool.order(documents, seed)
     for first in range(0, documents, settings.batch_size):
         chosen = pool.documents.take(order[first : first + settings.batch_size])
-        yield Batch(chosen, first, settings.size or pool.size)
+        yield DocumentBatch(chosen, first, settings.size or pool.size)
 
 
 def resample(training: Training, every: int | None) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 
 from ergodica.driver.loop import now
 from ergodica.errors import NonFiniteError
+from ergodica.lda.chains import Learner
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.learner import Learner
 from ergodica.lda.samplers import SAMPLERS
-from ergodica.lda.stream import Batch
+from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.lda_runs import (
     SHOWN_PRESETS,
     TOPICS,
@@ -170,7 +170,7 @@ class _Clock:
             while seen < BUFFER + documents:
                 if not read:  # the first ones fill the shuffle's buffer
                     begin = now()
-                batch = Batch(corpus.next(), seen, settings.size or self.pool.size)
+                batch = DocumentBatch(corpus.next(), seen, settings.size or self.pool.size)
                 self._step(name, learner, batch)
                 read += [batch] if seen >= BUFFER else []
                 seen += len(batch.documents)

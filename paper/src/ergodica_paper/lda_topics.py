@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from ergodica.lda import demo
-from ergodica.lda.coherence import coherence
-from ergodica.lda.fitted import Fitted
+from ergodica.lda.chains import Training
 from ergodica.lda.outcome import conclude
+from ergodica.lda.run_files import Fitted
 from ergodica.lda.samplers import SAMPLERS
-from ergodica.lda.topics import LEVEL, Topic, band_words, top_words, topics_of
-from ergodica.lda.training import Training
+from ergodica.lda.topics import BAND_LEVEL, Topic, band_words, coherence, top_words, topics_of
 from ergodica_paper import lda_runs
 from ergodica_paper.lda_runs import DocumentPool, Length, Setup, lda_item, learn, pool_of, seeds_of
 from ergodica_paper.result import Ask, Picture, Result, Table
@@ -90,8 +89,8 @@ def _text(
         f"{TOPICS} of {length.topics} at random, as the paper does, each named by its first word. In the mean over "
         f"topics the NPMI of their {WORDS} top words, over held-out documents, is {scores.mean():.2f} (1: they always "
         "come together, 0: as by chance).",
-        f"Of every word: its probability in per cent, on average over the draws kept, and what holds {LEVEL:.0%} of "
-        f"them; {band.partition(';')[0]}.",
+        f"Of every word: its probability in per cent, on average over the draws kept, and what holds "
+        f"{BAND_LEVEL:.0%} of them; {band.partition(';')[0]}.",
     ]
     if pool.is_demo:
         found.append(
@@ -159,8 +158,8 @@ def _picture(topics: Sequence[Topic], best: str, band: str) -> Picture:
         axis.set_title(names[0].upper(), loc="left", weight="bold", fontsize=9)
     figure.supxlabel("probability of the word in the topic (%)", fontsize=10)
     caption = (
-        f"Top {WORDS} words of {len(topics)} topics learnt by {LABELS[best]}; lines hold {LEVEL:.0%} of the draws: "
-        f"{band.partition(';')[0]}."
+        f"Top {WORDS} words of {len(topics)} topics learnt by {LABELS[best]}; lines hold {BAND_LEVEL:.0%} of "
+        f"the draws: {band.partition(';')[0]}."
     )
     return Picture("topics", caption, figure, "words")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ergodica.output.page_text import duration
+from ergodica.pages import duration
 from ergodica_paper.page.words import flat, sentence
 from ergodica_paper.record import KINDS, Record, by_kind, counts, title
 from ergodica_paper.result import Claim

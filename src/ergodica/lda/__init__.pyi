@@ -1,12 +1,11 @@
 # The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
 
 from . import corpus, demo, gibbs
-from .coherence import Coherence
 from .corpus import Corpus, Documents, Vocabulary
 from .expanded_mean import ExpandedMean
 from .model import LDA
 from .perplexity import Perplexity
-from .topics import Topic
+from .topics import Coherence, Topic
 
 __all__ = [
     "LDA",

@@ -9,7 +9,6 @@ the checkpoint that does without it is on the disk.
 """
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,11 +30,18 @@ FOLDER, FILE = "checkpoint", "checkpoint.npz"
 
 
 class Saved(NamedTuple):
-    """What a checkpoint holds: arrays and plain data, and the draws by their steps."""
+    """What a checkpoint holds."""
 
     arrays: dict[str, np.ndarray]
-    plain: dict[str, Any]
-    draws: dict[int, np.ndarray]
+    record: dict[str, Any]
+
+
+class Snapshot(NamedTuple):
+    """What a checkpoint shall hold."""
+
+    arrays: dict[str, np.ndarray]
+    record: dict[str, Any]
+    beside: Any
 
 
 class Checkpoints:
@@ -46,9 +52,8 @@ class Checkpoints:
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: Future | None = None
         self._last = now()
-        self._sums: dict[int, str] = {}  # of the draws written
 
-    def save_if_due(self, make: Callable[[], Saved], is_urgent: bool = False) -> None:
+    def save_if_due(self, make: Callable[[], Snapshot], is_urgent: bool = False) -> None:
         """Every few seconds; urgent at once, and not before it is written. `make` may not give what changes later."""
         if self._writing is not None and (self._writing.done() or is_urgent):
             self._wait()
@@ -59,7 +64,7 @@ class Checkpoints:
         if is_urgent:
             self._wait()
 
-    def save_if_none(self, make: Callable[[], Saved]) -> None:
+    def save_if_none(self, make: Callable[[], Snapshot]) -> None:
         """Before the files of the run itself are written: half of them could not be continued."""
         self._wait()
         if not (self.folder / FILE).exists():
@@ -70,22 +75,18 @@ class Checkpoints:
         if writing is not None:
             writing.result()
 
-    def _write(self, saved: Saved) -> None:
+    def _write(self, saved: Snapshot) -> None:
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / FILE).exists():
             # draws never lie there without a checkpoint: whoever finds that knows that something is missing
-            self._write_record({}, {"is_begun": True, "identity": saved.plain.get("identity")}, {})
-        for step, phi in saved.draws.items():
-            if step not in self._sums:
-                path = _draw_path(self.folder, step)
-                self._sums[step] = write_whole(path, lambda file, phi=phi: np.save(file, phi))
-        self._write_record(saved.arrays, saved.plain, {step: self._sums[step] for step in saved.draws})
-        for step in _draws_in(self.folder) - set(saved.draws):
-            _draw_path(self.folder, step).unlink(missing_ok=True)
+            self._write_record({}, {"is_begun": True, "identity": saved.record.get("identity")}, {})
+        sums = saved.beside.write(self.folder)
+        self._write_record(saved.arrays, saved.record, sums)
+        saved.beside.clean(self.folder)
 
-    def _write_record(self, arrays: dict[str, np.ndarray], plain: dict[str, Any], sums: dict[int, str]) -> None:
+    def _write_record(self, arrays: dict[str, np.ndarray], plain: dict[str, Any], sums: dict[str, Any]) -> None:
         beside = {"names": sorted(arrays), "arrays": [seal.of_array(arrays[name]) for name in sorted(arrays)]}
-        text = json.dumps(seal.sealed({"format": FORMAT, "draws": sums, **beside, **plain}))
+        text = json.dumps(seal.sealed({"format": FORMAT, "beside": sums, **beside, **plain}))
         content: dict[str, Any] = {"plain": np.array(text), **arrays}
         write_whole(self.folder / FILE, lambda file: np.savez(file, **content))
 
@@ -101,7 +102,6 @@ def read_checkpoint(folder: Path) -> Saved | None:
     """That of a run's folder; None where there is none. Nothing is written, and what was damaged is named."""
     path = folder / FOLDER / FILE
     if not path.exists():
-        _check_nothing(folder)
         return None
     with _reading(path, folder), open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
         record = json.loads(str(file["plain"]))
@@ -109,15 +109,7 @@ def read_checkpoint(folder: Path) -> Saved | None:
     plain = checked(record, [arrays[name] for name in sorted(arrays)], path, folder, FORMAT)
     if plain["names"] != sorted(arrays):
         raise seal.damaged(path, starting_over(folder))
-    draws = {int(step): _draw(_draw_path(path.parent, int(step)), sha, folder) for step, sha in plain["draws"].items()}
-    return Saved(arrays, plain, draws)
-
-
-def _draw(path: Path, sha256: str, folder: Path) -> np.ndarray:
-    with _reading(path, folder):
-        if seal.of_file(path) != sha256:
-            raise seal.damaged(path, starting_over(folder))
-        return np.load(path, allow_pickle=False)
+    return Saved(arrays, plain)
 
 
 @contextmanager
@@ -129,41 +121,3 @@ def _reading(path: Path, folder: Path) -> Iterator[None]:
     except Exception as error:  # NumPy, zip and JSON raise many kinds for damaged bytes
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise seal.damaged(path, starting_over(folder), reason) from error
-
-
-def _check_nothing(folder: Path) -> None:
-    """Refuse what was drawn and has no checkpoint: it cannot be continued, and is not ours to remove."""
-    drawn = sorted((folder / FOLDER).glob("draw-*.npy")) or sorted(folder.glob("draws.npz"))
-    if drawn:
-        what = drawn[0].relative_to(folder)
-        raise InputError(
-            f"{folder} holds draws ({what}) but no {FOLDER}/{FILE}, without which they cannot be continued: "
-            f"{starting_over(folder)}"
-        )
-
-
-def _draw_path(folder: Path, step: int) -> Path:
-    return folder / f"draw-{step}.npy"
-
-
-def _draws_in(folder: Path) -> set[int]:
-    found = (re.fullmatch(r"draw-(\d+)\.npy", path.name) for path in folder.iterdir())
-    return {int(match[1]) for match in found if match}
-
-
-def checked(record: Any, arrays: Sequence[np.ndarray], path: Path, folder: Path, expected: int) -> dict[str, Any]:
-    """The record of a checkpoint, if it and the arrays beside it are as they were written, in the format `expected`."""
-    found = record.get("format") if isinstance(record, dict) else None
-    if found == 1 and seal.SEAL not in record:
-        raise InputError(
-            f"{path} was written by version 0.1.0 of ergodica, whose unfinished runs this version cannot continue: "
-            f"finish it with that version, or {starting_over(folder)}"
-        )
-    if not isinstance(record, dict):
-        raise seal.damaged(path, starting_over(folder))
-    inner = seal.unsealed(record, path, starting_over(folder))
-    if found != expected:
-        raise InputError(f"{path} has format {found} and this ergodica reads {expected}: {starting_over(folder)}")
-    if inner.get("arrays") != list(map(seal.of_array, arrays)):
-        raise seal.damaged(path, starting_over(folder))
-    return inner

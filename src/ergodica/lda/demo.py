@@ -8,11 +8,11 @@ import numpy as np
 
 from ergodica.lda.corpus import Documents, Vocabulary
 
-OWN = 0.9  # of a topic's probability, on its own words
-GAMMA = 0.1  # the documents' prior
-LENGTH = 120  # words of a document, in the mean
-DOCUMENTS = 2_000
-TOPICS = {
+OWN_SHARE = 0.9  # of a topic's probability, on its own words
+TOPIC_PRIOR = 0.1  # the documents' prior
+MEAN_LENGTH = 120  # words of a document, on average
+DOCUMENT_COUNT = 2_000
+TOPIC_WORDS = {
     "sea": "ship sail harbour wave captain anchor tide crew voyage deck coast storm fleet port mast vessel island "
     "lighthouse sailor navy current whale reef cargo beach pilot rudder hull fisherman bay",
     "kitchen": "bread flour butter oven salt sugar recipe dough egg milk cheese pepper onion garlic sauce pan knife "
@@ -43,7 +43,7 @@ TOPICS = {
 
 def vocabulary() -> Vocabulary:
     """The 300 words, topic after topic."""
-    return Vocabulary([word for words in TOPICS.values() for word in words.split()])
+    return Vocabulary([word for words in TOPIC_WORDS.values() for word in words.split()])
 
 
 def truth() -> np.ndarray:
@@ -53,23 +53,25 @@ def truth() -> np.ndarray:
     (300, 10)
     """
     rng = np.random.default_rng(20150917)
-    own = np.concatenate([np.full(len(words.split()), k) for k, words in enumerate(TOPICS.values())])
-    phi = np.zeros((len(own), len(TOPICS)))
-    for k in range(len(TOPICS)):
+    own = np.concatenate([np.full(len(words.split()), k) for k, words in enumerate(TOPIC_WORDS.values())])
+    phi = np.zeros((len(own), len(TOPIC_WORDS)))
+    for k in range(len(TOPIC_WORDS)):
         mine = own == k
         falling = 1 / np.sqrt(1 + np.arange(mine.sum())) * rng.uniform(0.8, 1.2, mine.sum())
         others = rng.uniform(0.5, 1.5, (~mine).sum())
-        phi[mine, k] = OWN * falling / falling.sum()
-        phi[~mine, k] = (1 - OWN) * others / others.sum()
+        phi[mine, k] = OWN_SHARE * falling / falling.sum()
+        phi[~mine, k] = (1 - OWN_SHARE) * others / others.sum()
     return phi
 
 
-def documents(count: int = DOCUMENTS, seed: int = 0, phi: np.ndarray | None = None, length: int = LENGTH) -> Documents:
+def documents(
+    count: int = DOCUMENT_COUNT, seed: int = 0, phi: np.ndarray | None = None, length: int = MEAN_LENGTH
+) -> Documents:
     """Documents drawn from `truth`, or other topics: shares ~ Dirichlet(0.1), words of them one by one."""
     rng, phi = np.random.default_rng((1, seed)), truth() if phi is None else phi
     rows = []
     for _ in range(count):
-        shares = rng.dirichlet(np.full(phi.shape[1], GAMMA))
+        shares = rng.dirichlet(np.full(phi.shape[1], TOPIC_PRIOR))
         word_law = phi @ shares
         rows.append(rng.choice(len(phi), size=max(2, rng.poisson(length)), p=word_law / word_law.sum()))
     return Documents.of(rows)

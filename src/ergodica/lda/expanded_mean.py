@@ -15,14 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ergodica.errors import InputError, NonFiniteError
+from ergodica.host.validate import positive_number, whole
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import expectations
 from ergodica.lda.gibbs.cached import cached_njit, prange
 from ergodica.targets import Box, External
 
 # The median of Gamma(1e-4, 1) is about 2^-10000, and float32 ends at 2^-149: the floor is part of the model.
-FLOOR = 1e-10
-_BLOCKS = 64
+THETA_FLOOR = 1e-10
+_SUM_BLOCKS = 64
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,13 @@ class ExpandedMean:
     estimator: str = "rao-blackwell"
     start: str = "uniform"
     kernel: str = "auto"
-    floor: float = FLOOR
+    floor: float = THETA_FLOOR
 
     def __post_init__(self):
         for name in ("words", "topics"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} is {value!r}: expected a whole number of at least 1")
+            whole(name, getattr(self, name), 1)
         for name in ("size", "alpha", "gamma", "floor"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} is {value!r}: expected a positive number")
+            positive_number(name, getattr(self, name))
 
     def init(self, seed: int = 0, evenness: float = 1.0) -> np.ndarray:
         """Independent Gamma numbers of this shape and mean 1; 1 as in the paper, more for topics that begin alike."""
@@ -88,18 +85,9 @@ class ExpandedMean:
         if not np.isfinite(sums).all():
             raise NonFiniteError("theta is not finite")
         found = expectations(
-            _phi(theta, sums),
-            documents,
-            self.gamma,
-            sweeps=self.sweeps,
-            burn_in=self.burn_in,
-            seed=seed,
-            visit=visit,
-            estimator=self.estimator,
-            kernel=self.kernel,
-            want="counts",
-            start=self.start,
-        )
+            _phi(theta, sums), documents, self.gamma, sweeps=self.sweeps, burn_in=self.burn_in, seed=seed, visit=visit,
+            estimator=self.estimator, kernel=self.kernel, want="counts", start=self.start,
+        )  # fmt: skip
         scale = self.size / len(documents)
         out = np.empty_like(theta)
         counted = _column_sums(found.counts)
@@ -126,16 +114,16 @@ def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
 @cached_njit(nogil=True, parallel=True)
 def _column_sums(matrix):
     # In float64: the sum of 8,000 float32 numbers one by one would be off by up to 1e-4 of itself. By blocks whose
-    # number hangs on nothing, so that it is the same for any number of threads.
+    # number is fixed, so that it is the same for any number of threads.
     rows, topics = matrix.shape
-    parts = np.zeros((_BLOCKS, topics))
-    for block in prange(_BLOCKS):
+    parts = np.zeros((_SUM_BLOCKS, topics))
+    for block in prange(_SUM_BLOCKS):
         part = parts[block]
-        for w in range(rows * block // _BLOCKS, rows * (block + 1) // _BLOCKS):
+        for w in range(rows * block // _SUM_BLOCKS, rows * (block + 1) // _SUM_BLOCKS):
             for k in range(topics):
                 part[k] += matrix[w, k]
     sums = np.zeros(topics)
-    for block in range(_BLOCKS):
+    for block in range(_SUM_BLOCKS):
         for k in range(topics):
             sums[k] += parts[block, k]
     return sums

@@ -8,21 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from ergodica.driver.checkpoint import check_same
 from ergodica.errors import InputError
-from ergodica.lda import files
-from ergodica.lda.checkpoints import Checkpoints
-from ergodica.lda.coherence import Coherence, coherence
+from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
+from ergodica.lda.checkpoints import Checkpoints, read_checkpoint
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.documents import is_csr
-from ergodica.lda.fitted import Fitted
-from ergodica.lda.folder import RunFolder
 from ergodica.lda.outcome import averaged_draws, conclude, versions
-from ergodica.lda.perplexity import Perplexity, perplexity
+from ergodica.lda.perplexity import AT_A_TIME, HistoryRow, Perplexity, numbered, perplexity, shares
+from ergodica.lda.run_files import (
+    CHECKPOINT_FOLDER,
+    WORDS_LISTED,
+    Fitted,
+    RunFolder,
+    read_draws,
+    read_run,
+    write_run,
+)  # fmt: skip
 from ergodica.lda.settings import Settings, settings_of
-from ergodica.lda.shares import AT_A_TIME, numbered, shares
-from ergodica.lda.stream import ENOUGH, ENOUGH_IN_SMALL_STEPS, Stream
-from ergodica.lda.topics import Topic, band_edges, top_words, topics_of
-from ergodica.lda.training import Training, begin, learn, visit_seed
+from ergodica.lda.stream import ENOUGH_DOCUMENTS, ENOUGH_IN_SMALL_STEPS, DocumentStream
+from ergodica.lda.topics import Coherence, Topic, band_edges, coherence, top_words, topics_of
 from ergodica.report import plain
 
 
@@ -76,7 +81,7 @@ class LDA:
     ):
         # Kept as given and checked in `fit`, as scikit-learn's clone wants it; apart, as `topics` is a method too.
         given = dict(locals())
-        self._parameters = {name: given[name] for name in PARAMETERS}
+        self._parameters = {name: given[name] for name in LDA_PARAMETERS}
         self._training: Training | None = None
         self._fitted: Fitted | None = None
 
@@ -86,8 +91,8 @@ class LDA:
 
     def set_params(self, **parameters: Any) -> "LDA":
         for name in parameters:
-            if name not in PARAMETERS:
-                raise InputError(f"LDA has no parameter {name!r}: it has {', '.join(PARAMETERS)}")
+            if name not in LDA_PARAMETERS:
+                raise InputError(f"LDA has no parameter {name!r}: it has {', '.join(LDA_PARAMETERS)}")
         self._parameters |= parameters
         return self
 
@@ -109,11 +114,12 @@ class LDA:
             stream = self._stream(corpus, settings)
             identity = self._identity(settings, stream)
             if folder.path is not None and folder.is_finished(identity):
-                self._fitted, self._training = files.read(folder.path), None
+                self._fitted, self._training = read_run(folder.path), None
                 return self
             training = begin(settings, self._parameters, stream.vocabulary)
             training.hold_out(stream.held_out)
-            folder.restore(training, stream, identity)
+            if folder.path is not None:
+                _restore(training, stream, identity, folder.path)
             self._learn(settings, training, stream, identity, folder.path)
         return self
 
@@ -204,12 +210,12 @@ class LDA:
             path.mkdir(parents=True)
         except FileExistsError:
             raise InputError(f"{path} exists: give a folder that does not") from None
-        files.write(path, fitted, self.topics(files.LISTED))
+        write_run(path, fitted, self.topics(WORDS_LISTED))
 
     @classmethod
     def load(cls, folder: str | Path) -> "LDA":
         """A model from the folder that `save`, or `fit` with `out`, wrote."""
-        fitted = files.read(Path(folder))
+        fitted = read_run(Path(folder))
         model = cls(**fitted.parameters, vocabulary=fitted.vocabulary)
         model._fitted = fitted
         return model
@@ -228,7 +234,7 @@ class LDA:
         return self._known.vocabulary
 
     @property
-    def history_(self) -> list[Any]:
+    def history_(self) -> list[HistoryRow]:
         """Perplexity while learning: documents, seconds, single, averaged."""
         return self._known.history
 
@@ -274,10 +280,10 @@ class LDA:
 
     def _stream(
         self, given: Any, settings: Settings, training: Training | None = None, is_part: bool = False
-    ) -> Stream:
+    ) -> DocumentStream:
         parameters = self._parameters
         seen = 0 if training is None else training.documents
-        return Stream(
+        return DocumentStream(
             given if isinstance(given, Corpus) else as_counts(given),
             parameters["vocabulary"] if training is None else self._known.vocabulary,
             held_out=0 if is_part else parameters["held_out"],
@@ -287,20 +293,25 @@ class LDA:
             seed=visit_seed(self._seed, f"order {seen}") % 2**32,
             visit=seen,
             before=0 if training is None else training.size,
-            enough=ENOUGH if settings.noise is None else ENOUGH_IN_SMALL_STEPS,
+            enough=ENOUGH_DOCUMENTS if settings.noise is None else ENOUGH_IN_SMALL_STEPS,
         )
 
-    def _identity(self, settings: Settings, stream: Stream) -> dict[str, Any]:
+    def _identity(self, settings: Settings, stream: DocumentStream) -> dict[str, Any]:
         """What a run is made of, as JSON holds it."""
         told = {name: self._parameters[name] for name in ("topics", "seed", "passes", "held_out")}
         corpus = stream.corpus.cursor["corpus"]
         return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
 
     def _learn(
-        self, settings: Settings, training: Training, stream: Stream, identity: dict[str, Any], folder: Path | None
+        self,
+        settings: Settings,
+        training: Training,
+        stream: DocumentStream,
+        identity: dict[str, Any],
+        folder: Path | None,
     ) -> None:
         try:
-            error = learn(training, stream, identity, folder, self._parameters["progress"])
+            error = learn(Learning(training, stream, identity), folder, self._parameters["progress"])
         finally:
             stream.corpus.close()
         stopped = None if error is None else str(error)
@@ -308,7 +319,7 @@ class LDA:
         self._fitted = conclude(training, settings, stream.vocabulary, self._parameters, notes)
         self._training = training
         if folder is not None:
-            files.write(folder, self._fitted, self.topics(files.LISTED))
+            write_run(folder, self._fitted, self.topics(WORDS_LISTED))
             Checkpoints(folder).remove()
         if error is not None:
             raise error
@@ -327,6 +338,19 @@ class LDA:
         return self._training
 
 
+def _restore(training: Training, stream: DocumentStream, identity: dict[str, Any], folder: Path) -> None:
+    """To where the last checkpoint was; the beginning, where there is none."""
+    saved = read_checkpoint(folder)
+    for half in folder.glob(".*.part"):  # what a run was killed while writing
+        half.unlink()
+    if saved is None:
+        return
+    check_same(saved.record["identity"], identity, folder)
+    if not saved.record.get("is_begun"):
+        training.restore(saved, read_draws(folder / CHECKPOINT_FOLDER, saved.record["beside"]))
+        stream.corpus.seek(saved.record["cursor"])
+
+
 def as_counts(given: Any) -> Any:
     """A matrix of counts of any kind in CSR form; all else as it is."""
     if hasattr(given, "tocsr"):
@@ -338,4 +362,4 @@ def as_counts(given: Any) -> Any:
     return given
 
 
-PARAMETERS = tuple(inspect.signature(LDA).parameters)
+LDA_PARAMETERS = tuple(inspect.signature(LDA).parameters)

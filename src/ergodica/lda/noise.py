@@ -14,7 +14,7 @@ from ergodica.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Noise:
+class StepNoise:
     """Of a chain at one place, by word and topic.
 
     Args:
@@ -53,7 +53,7 @@ class Noise:
 def noise_of(
     model: ExpandedMean, recipe: Recipe, theta: np.ndarray, documents: Documents, *, batch_size: int, seed: int,
     visit: int = 0,
-) -> Noise:  # fmt: skip
+) -> StepNoise:  # fmt: skip
     """Measured by `documents`: halves of them give two independent gradients, whose difference has four times the
     covariance of one from all of them, which is V batch_size / len(documents).
     """
@@ -62,7 +62,7 @@ def noise_of(
     one, other = (model.gradient(theta, part, visit + half * i, seed) for i, part in enumerate(parts))
     squared, diffusion = _through(recipe, jnp.asarray(theta, jnp.float32), jnp.asarray(one - other))
     scale = (2 * half / batch_size) / 4
-    return Noise(scale * np.asarray(squared, float), np.asarray(diffusion, float), "momentum" in recipe.diffusion)
+    return StepNoise(scale * np.asarray(squared, float), np.asarray(diffusion, float), "momentum" in recipe.diffusion)
 
 
 def _through(recipe: Recipe, theta: Any, difference: Any) -> tuple[Any, Any]:

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.driver import identity as run_identity
-from ergodica.driver.loop import now
+from ergodica.driver import fingerprint
+from ergodica.driver.pace import now
+from ergodica.lda.chains import Training, visit_seed
 from ergodica.lda.corpus import Vocabulary
-from ergodica.lda.fitted import Fitted
-from ergodica.lda.perplexity import perplexity
+from ergodica.lda.perplexity import perplexity, shares
+from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import Settings
-from ergodica.lda.shares import shares
-from ergodica.lda.topics import POSTERIOR, SPREAD
-from ergodica.lda.training import Training, visit_seed
+from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND
 
-AVERAGED = 20  # draws whose predictions are averaged, of those kept
-SAMPLES, BEGINNING = 12, 60  # documents that are kept in words, and how many words of each
+DRAWS_AVERAGED = 20  # draws whose predictions are averaged, of those kept
+SAMPLES_KEPT, SAMPLE_WORDS = 12, 60  # documents that are kept in words, and how many words of each
 POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spread of draws is a posterior's
 
 
@@ -47,7 +46,7 @@ def conclude(
         "preset": settings.preset, "settings": settings.to_dict(), "seed": learner.seed, "versions": versions(),
         "documents": training.documents, "size": training.size, "steps": learner.steps, "noise_ratio": ratio,
         "step_size": step_size, "fixed_size": learner.fixed_size,
-        "band": POSTERIOR if is_posterior else SPREAD,
+        "band": POSTERIOR_BAND if is_posterior else SPREAD_BAND,
     }  # fmt: skip
     _describe_samples(found, training)
     found.figures["held_out"] = _held_out(found, training)
@@ -59,7 +58,7 @@ def conclude(
 def averaged_draws(fitted: Fitted) -> list[np.ndarray]:
     """Those that predictions are averaged over, evenly chosen."""
     draws = list(fitted.draws.values())
-    places = np.unique(np.linspace(0, len(draws) - 1, min(AVERAGED, len(draws))).round().astype(int))
+    places = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS_AVERAGED, len(draws))).round().astype(int))
     return [draws[place] for place in places]
 
 
@@ -70,8 +69,8 @@ def _describe_samples(fitted: Fitted, training: Training) -> None:
     fitted.shares, fitted.lengths = found.astype(np.float32), documents.lengths
     words = fitted.vocabulary.words
     fitted.samples = [
-        {"words": [words[word] for word in documents[place][:BEGINNING]], "shares": fitted.shares[place].tolist()}
-        for place in range(min(SAMPLES, len(documents)))
+        {"words": [words[word] for word in documents[place][:SAMPLE_WORDS]], "shares": fitted.shares[place].tolist()}
+        for place in range(min(SAMPLES_KEPT, len(documents)))
     ]
 
 

@@ -1,4 +1,7 @@
-"""Perplexity by document completion: nine tenths of a document tell its topics, the rest is predicted.
+"""Topic shares of documents that are not learnt from, and perplexity by document completion.
+
+Shares come from Gibbs sweeps at fixed topics. For perplexity nine tenths of a document tell its topics, and the rest is
+predicted:
 
     perplexity = exp(-mean over test words of log pbar(w)),  p(w) = sum_k eta_dk phi_wk
 
@@ -7,16 +10,70 @@
 perplexity of the words' frequencies alone stand beside them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus import Documents
-from ergodica.lda.shares import SWEEPS, shares
+from ergodica.lda import gibbs
+from ergodica.lda.corpus import Documents, Vocabulary
+from ergodica.lda.corpus.documents import is_csr
+from ergodica.lda.corpus.reading import texts
 
-NUMBERS = 1 << 24  # of eta times phi held at a time
+SHARE_SWEEPS, SHARE_BURN_IN = 50, 25
+AT_A_TIME = 500  # documents
+PRODUCTS_HELD = 1 << 24  # of eta times phi held at a time
+
+
+def shares(
+    phi: np.ndarray, documents: Documents, gamma: float, seed: int, visit: int = 0, sweeps: int = SHARE_SWEEPS
+) -> np.ndarray:
+    """(n, K) eta_dk = (A_dk + gamma) / (A_d. + K gamma), A the expected counts of the document's topics."""
+    burn_in = min(SHARE_BURN_IN, sweeps // 2)
+    found = gibbs.expectations(
+        phi, documents, gamma, sweeps=sweeps, burn_in=burn_in, seed=seed, visit=visit, want="shares"
+    )
+    counts = found.shares.astype(np.float64) + gamma
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def numbered(given: Any, vocabulary: Vocabulary) -> Iterator[Documents]:
+    """Documents of whatever a corpus is made from, some at a time; one for every text, be it empty.
+
+    Unlike `Corpus`, which leaves short documents out: a row of shares is wanted for each.
+    """
+    whole = _in_memory(given, len(vocabulary))
+    if whole is not None:
+        for first in range(0, len(whole), AT_A_TIME):
+            stop = min(first + AT_A_TIME, len(whole))
+            starts = whole.starts[first : stop + 1]
+            yield Documents(starts - starts[0], whole.words[starts[0] : starts[-1]])
+        return
+    rows: list[np.ndarray] = []
+    for text in texts(given):
+        rows.append(vocabulary.ids(text))
+        if len(rows) == AT_A_TIME:
+            yield Documents.of(rows)
+            rows = []
+    if rows:
+        yield Documents.of(rows)
+
+
+def _in_memory(given: Any, size: int) -> Documents | None:
+    if is_csr(given):
+        if given.shape[1] != size:
+            raise InputError(
+                f"the matrix has {given.shape[1]} columns: expected {size}, one for each word of the model"
+            )
+        return Documents.from_csr(given)
+    if not isinstance(given, Documents):
+        return None
+    if given.tokens and not 0 <= given.words.min() <= given.words.max() < size:
+        raise InputError(
+            f"the documents have the word number {given.words.max()}: the model knows {size} words, from 0 on"
+        )
+    return given
 
 
 class Perplexity(NamedTuple):
@@ -37,11 +94,20 @@ class Perplexity(NamedTuple):
         }
 
 
+class HistoryRow(NamedTuple):
+    """An evaluation on the held-out documents. `seconds`: of learning, without the evaluations."""
+
+    documents: int
+    seconds: float
+    single: float
+    averaged: float
+
+
 def word_probabilities(phi: np.ndarray, eta: np.ndarray, test: Documents) -> np.ndarray:
     """p(w) of every test word in turn: sum_k eta_dk phi_wk."""
     rows = np.repeat(np.arange(len(test)), test.lengths)
     found = np.empty(test.tokens)
-    length = max(1, NUMBERS // phi.shape[1])
+    length = max(1, PRODUCTS_HELD // phi.shape[1])
     for first in range(0, test.tokens, length):
         part = slice(first, first + length)
         found[part] = np.einsum("tk,tk->t", eta[rows[part]], phi[test.words[part]])
@@ -90,7 +156,7 @@ def check_test_words(tokens: int, documents: int) -> None:
 
 
 class HeldOut:
-    """Documents looked at again and again while a model learns: p of their test words, now and in the mean so far."""
+    """Documents evaluated again and again while a model learns: p of their test words, now and on average so far."""
 
     def __init__(self, documents: Documents, gamma: float, seed: int):
         self.documents, self.gamma, self.seed = documents, gamma, seed
@@ -98,7 +164,7 @@ class HeldOut:
         check_test_words(self.test.tokens, len(documents))
         self.total, self.evaluations = np.zeros(self.test.tokens), 0
 
-    def evaluate(self, phi: np.ndarray, sweeps: int = SWEEPS) -> tuple[float, float]:
+    def evaluate(self, phi: np.ndarray, sweeps: int = SHARE_SWEEPS) -> tuple[float, float]:
         """(single, averaged); every evaluation has random numbers of its own."""
         visit = self.evaluations * len(self.documents)
         p = word_probabilities(phi, shares(phi, self.train, self.gamma, self.seed, visit, sweeps), self.test)

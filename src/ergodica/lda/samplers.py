@@ -11,7 +11,7 @@ import numpy as np
 
 from ergodica.integrators import Euler, Splitting
 from ergodica.integrators.base import Integrator
-from ergodica.lda.expanded_mean import FLOOR
+from ergodica.lda.expanded_mean import THETA_FLOOR
 from ergodica.lda.gibbs.random_numbers import normals
 from ergodica.recipe import Recipe
 from ergodica.samplers import expanded_mean, sghmc, sgld, sgrhmc, sgrld
@@ -61,7 +61,7 @@ class Preset:
     size: float | None = None
     noise: float | None = None
     friction: float | None = None
-    floor: float = FLOOR
+    floor: float = THETA_FLOOR
     evenness: float = 1.0
 
     def method(self, sampler: str) -> Method:
@@ -90,7 +90,7 @@ def _paper(step_size: float | tuple[float, float, float], alpha: float, gamma: f
 # With the paper's friction, G^-1, the metric is lost where friction is large (see `sgrhmc`). With a constant one it is
 # not. Kicks by the force (alpha - 1/2) / sqrt(theta) move theta by no more than itself where theta > (eps/2)^2: hence
 # the floor, which here is a probability of about 1e-7.
-_SGRHMC = {"friction": 100.0, "floor": 3e-3}
+_TUNED_SGRHMC = {"friction": 100.0, "floor": 3e-3}
 
 
 def _tuned(step_size: tuple[float, float, float], alpha: float, **more: Any) -> Preset:
@@ -112,13 +112,13 @@ PRESETS: dict[str, dict[str, Preset]] = {
         "sgld": _tuned((0.002, 100.0, 0.6), 0.5),
         "sghmc": _tuned((0.02, 100.0, 0.6), 0.5),
         "sgrld": _tuned((0.01, 30.0, 0.7), 0.05),
-        "sgrhmc": _tuned((0.14, 30.0, 0.35), 0.05, **_SGRHMC),
+        "sgrhmc": _tuned((0.14, 30.0, 0.35), 0.05, **_TUNED_SGRHMC),
     },
     "posterior": {
         "sgld": _posterior((0.01, 100.0, 0.6)),
         "sghmc": _posterior((0.01, 100.0, 0.6)),
         "sgrld": _posterior((0.01, 100.0, 0.6)),
-        "sgrhmc": _posterior((0.14, 100.0, 0.3), **_SGRHMC),
+        "sgrhmc": _posterior((0.14, 100.0, 0.3), **_TUNED_SGRHMC),
     },
 }
 

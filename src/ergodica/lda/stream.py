@@ -8,11 +8,11 @@ from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.sources import sources_of
 
 # Documents: a smaller corpus is read as often as it takes to see that many.
-ENOUGH = 50_000
+ENOUGH_DOCUMENTS = 50_000
 ENOUGH_IN_SMALL_STEPS = 1_000_000
 
 
-class Batch(NamedTuple):
+class DocumentBatch(NamedTuple):
     """Documents, the number in the stream of the first of them, and the size S that they stand for."""
 
     documents: Documents
@@ -20,7 +20,7 @@ class Batch(NamedTuple):
     size: float
 
 
-class Stream:
+class DocumentStream:
     """The batches of a run.
 
     Args:
@@ -31,12 +31,12 @@ class Stream:
         passes: None: as often as it takes to see `enough` documents.
         visit, before: how many documents were seen before this stream, with repeats and without.
 
-    All it says hangs on the cursor of the corpus alone, so that a run that is resumed sees the same.
+    All it says depends on the cursor of the corpus alone, so that a run that is resumed sees the same.
     """
 
     def __init__(
         self, given: Any, vocabulary: Any, *, held_out: int, batch_size: int, passes: int | None, size: float | None,
-        seed: int, visit: int = 0, before: float = 0, enough: int = ENOUGH,
+        seed: int, visit: int = 0, before: float = 0, enough: int = ENOUGH_DOCUMENTS,
     ):  # fmt: skip
         self._size, self._enough, self._passes = size, enough, passes
         self._visit, self._before = visit, before
@@ -60,7 +60,7 @@ class Stream:
     def held_out(self) -> Documents:
         return self.corpus.held_out
 
-    def next(self) -> Batch | None:
+    def next(self) -> DocumentBatch | None:
         """The next batch; None after the last."""
         visit = self.corpus.given
         stop = self._stop()
@@ -74,7 +74,7 @@ class Stream:
         if stop is not None and visit + len(documents) > stop:
             documents = documents.take(range(stop - visit))
         here = self.corpus.expected_size or self.corpus.given
-        return Batch(documents, self._visit + visit, self._size or self._before + here)
+        return DocumentBatch(documents, self._visit + visit, self._size or self._before + here)
 
     def _stop(self) -> int | None:
         """The number of documents after which to end, where the corpus itself would not and its size is known."""
@@ -84,7 +84,7 @@ class Stream:
         return size * max(1, math.ceil(self._enough / size))
 
     def expected_total(self) -> int | None:
-        """The documents of all passes, as far as can be told."""
+        """The documents of all passes, as far as it is known."""
         if not self._is_ours:
             share = self.corpus.progress
             return round(self.corpus.given / share) if share else None

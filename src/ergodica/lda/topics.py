@@ -1,18 +1,19 @@
-"""Topics as people read them: top words, each with its probability and a band from the draws kept."""
+"""Topics as people read them: top words, each with its probability and a band from the draws kept; coherence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.lda.corpus import Vocabulary
+from ergodica.errors import InputError
+from ergodica.lda.corpus import Documents, Vocabulary
 
-LEVEL = 0.9  # of a band
-POSTERIOR, SPREAD = "posterior interval", "sampler spread"
+BAND_LEVEL = 0.9  # of a band
+POSTERIOR_BAND, SPREAD_BAND = "posterior interval", "sampler spread"
 
 
-class Word(NamedTuple):
-    """A word of a topic: its probability in the mean of the draws, and the band that holds 90 % of them."""
+class TopicWord(NamedTuple):
+    """A word of a topic: its probability averaged over the draws, and the band that holds 90 % of them."""
 
     word: str
     probability: float
@@ -25,7 +26,7 @@ class Topic(NamedTuple):
 
     number: int
     share: float
-    words: list[Word]
+    words: list[TopicWord]
 
     def __str__(self) -> str:
         share = "" if np.isnan(self.share) else f" {self.share:6.1%}"
@@ -38,7 +39,7 @@ def top_words(phi: np.ndarray, count: int) -> np.ndarray:
 
 
 def band_edges() -> tuple[float, float]:
-    return (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    return (1 - BAND_LEVEL) / 2, (1 + BAND_LEVEL) / 2
 
 
 def topics_of(
@@ -53,7 +54,7 @@ def topics_of(
         values = np.stack([draw[words, k] for draw in draws]) if len(draws) else phi[words, k][None]
         low, high = np.quantile(values.astype(np.float64), edges, axis=0)
         rows = zip(words, phi[words, k].tolist(), low.tolist(), high.tolist(), strict=True)
-        named = [Word(vocabulary.words[word], *figures) for word, *figures in rows]
+        named = [TopicWord(vocabulary.words[word], *figures) for word, *figures in rows]
         found.append(Topic(k, float("nan") if shares is None else float(shares[k]), named))
     return found
 
@@ -63,6 +64,62 @@ def band_words(band: str, noise_ratio: float) -> str:
     times = f"{noise_ratio:,.0f}" if noise_ratio >= 10 else f"{noise_ratio:.2g}"
     noise = "was not measured" if np.isnan(noise_ratio) else f"is {times} times the injected noise"
     noise = f"gradient noise {noise}"
-    if band == POSTERIOR:
+    if band == POSTERIOR_BAND:
         return f"bands are 90 % posterior intervals ({noise})"
     return f"bands are sampler spread, no posterior intervals: {noise}; --preset posterior makes it small"
+
+
+class Coherence(NamedTuple):
+    """Per topic, (K,); larger is better.
+
+    npmi: mean of log(p_ij / (p_i p_j)) / -log p_ij over pairs of top words, in [-1, 1] (Bouma, 2009; Aletras and
+        Stevenson, 2013), p the share of the documents that hold the word or both words; -1 where they never meet.
+    u_mass: mean of log((D_ij + 1) / D_j), j the word of higher rank (Mimno et al., 2011), D the number of documents.
+    """
+
+    npmi: np.ndarray
+    u_mass: np.ndarray
+
+
+def coherence(top: np.ndarray, batches: Iterable[Documents], words: int) -> Coherence:
+    """Of top words (topics, n), best first, from documents seen once.
+
+    >>> found = coherence(np.array([[0, 1]]), [Documents.of([[0, 1], [0, 1], [2], [2]])], 3)
+    >>> found.npmi.tolist(), round(float(found.u_mass[0]), 3)
+    ([1.0], 0.405)
+    """
+    topics, count = top.shape
+    if count < 2:
+        raise InputError(f"coherence of {count} word a topic: it takes at least 2")
+    together = np.zeros((topics, count, count))
+    total = 0
+    for documents in batches:
+        together += _together(top, documents, words)
+        total += len(documents)
+    if total == 0:
+        raise InputError("there are no documents: coherence counts words in documents")
+    return _scores(together, total)
+
+
+def _together(top: np.ndarray, documents: Documents, words: int) -> np.ndarray:
+    """(topics, n, n): how many of the documents hold both words; on the diagonal, the one."""
+    chosen, place = np.unique(top, return_inverse=True)
+    column = np.full(words, -1)
+    column[chosen] = np.arange(len(chosen))
+    rows = np.repeat(np.arange(len(documents)), documents.lengths)
+    columns = column[documents.words]
+    holds = np.zeros((len(documents), len(chosen)), np.float32)
+    holds[rows[columns >= 0], columns[columns >= 0]] = 1
+    found = holds[:, place.reshape(top.shape)].transpose(1, 2, 0)  # topics, n, documents
+    return found @ found.transpose(0, 2, 1)
+
+
+def _scores(together: np.ndarray, total: int) -> Coherence:
+    alone = np.diagonal(together, axis1=1, axis2=2)
+    first, second = np.triu_indices(together.shape[1], 1)  # `first` is of higher rank
+    both, one, other = together[:, first, second], alone[:, first], alone[:, second]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        npmi = np.log(both * total / (one * other)) / -np.log(both / total)
+    npmi = np.where(both == 0, -1.0, np.where(both == total, 1.0, npmi))
+    u_mass = np.log((both + 1) / np.maximum(one, 1))
+    return Coherence(npmi.mean(axis=1), u_mass.mean(axis=1))

@@ -12,12 +12,12 @@ jax.config.update("jax_enable_x64", True)
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from ergodica.lda import checkpoints  # noqa: E402
-from ergodica.lda.learner import Learner  # noqa: E402
-from tests.unit.lda.small import DOCUMENTS, look_often, model  # noqa: E402
+from ergodica.lda.chains import Learner  # noqa: E402
+from tests.unit.lda.small import DOCUMENTS, evaluate_often, model  # noqa: E402
 
 if __name__ == "__main__":
     out, batch = sys.argv[1:]
-    look_often()
+    evaluate_often()
     step = Learner.step
 
     def last_step(self, given):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ergodica.lda import files
 from ergodica.lda.corpus import Vocabulary
-from ergodica.lda.fitted import Fitted
-from ergodica.lda.training import Row
+from ergodica.lda.perplexity import HistoryRow
+from ergodica.lda.run_files import Fitted
+from ergodica.lda.run_files import write_run as write_files
 
 THEMES = {
     "water": "river lake bridge water flood boat dam canal harbour stream",
@@ -29,7 +29,7 @@ def write_run(folder, topics=8, vocabulary=WORDS, draws=20, documents=6, lengths
     theta = rng.gamma(mean, size=(max(draws, 1), size, topics)).astype(np.float32) + np.float32(1e-10)
     shares = rng.dirichlet(np.linspace(1.5, 0.1, topics), size=40)[:lengths]
     samples = [{"words": rng.choice(vocabulary, 60).tolist(), "shares": row.tolist()} for row in shares[:documents]]
-    history = [Row(d, d / 4000, 2000 + 1e6 / d, 1900 + 12e5 / d) for d in (1000, 2000, 4000, 8000, 16000)]
+    history = [HistoryRow(d, d / 4000, 2000 + 1e6 / d, 1900 + 12e5 / d) for d in (1000, 2000, 4000, 8000, 16000)]
     held_out = {"perplexity": {"single": 2062.5, "averaged": 1975.0}, "unigram_perplexity": 4331.0, "documents": 1000}
     told = {
         "topics": topics, "words": size, "sampler": "sgrhmc", "preset": "tuned", "seed": 3, "documents": 16000,
@@ -43,5 +43,5 @@ def write_run(folder, topics=8, vocabulary=WORDS, draws=20, documents=6, lengths
         dict(enumerate(phi[:draws])), 1, shares, rng.integers(20, 300, 40)[:lengths], samples, history, told | figures,
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
-    files.write(folder, fitted, [])
+    write_files(folder, fitted, [])
     return folder

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from ergodica.lda import LDA, checkpoints, demo, training
+from ergodica.lda import LDA, chains, checkpoints, demo
 
 DOCUMENTS = demo.documents(160)
 FILES = ("theta.npz", "draws.npz", "shares.npz", "topics.csv", "vocabulary.txt", "samples.json")
@@ -14,9 +14,9 @@ def model(**changes):
     return LDA(3, "sgrhmc", seed=4, **({"vocabulary": demo.vocabulary()} | given | changes))
 
 
-def look_often():
+def evaluate_often():
     """At the held-out documents, and write a checkpoint after every batch."""
-    training.FIRST_LOOK, training.APART, checkpoints.EVERY = 40, 1, 0.0
+    chains.FIRST_EVALUATION, chains.EVALUATION_GAP, checkpoints.EVERY = 40, 1, 0.0
 
 
 def assert_same_bytes(one: Path, other: Path):

@@ -7,9 +7,8 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda import demo
-from ergodica.lda.coherence import coherence
 from ergodica.lda.corpus import Documents
-from ergodica.lda.topics import top_words
+from ergodica.lda.topics import coherence, top_words
 
 
 def brute_force(top, documents):

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from ergodica.lda import LDA, checkpoints
-from ergodica.lda.learner import Learner
+from ergodica.lda.chains import Learner
 from tests.attacks import damage
 from tests.unit.lda.small import DOCUMENTS, model
 

@@ -8,7 +8,7 @@ import ergodica as eg
 from ergodica.errors import InputError
 from ergodica.lda import LDA, demo
 from ergodica.lda.corpus import Corpus, Documents
-from ergodica.lda.topics import POSTERIOR, SPREAD, band_words
+from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND, band_words
 from tests.unit.lda.small import DOCUMENTS, model
 
 WORDS = demo.vocabulary().words
@@ -87,11 +87,11 @@ def test_topics_with_bands(fitted):
         assert len(topic.words) == 5
         assert all(word.low <= word.probability <= word.high for word in topic.words)
         assert sorted((word.probability for word in topic.words), reverse=True) == [w.probability for w in topic.words]
-    assert fitted.band == SPREAD
+    assert fitted.band == SPREAD_BAND
     assert fitted.noise_ratio > 0.1
-    assert "no posterior interval" in band_words(SPREAD, 3500)
-    assert "3,500" in band_words(SPREAD, 3500)
-    assert "90 % posterior intervals" in band_words(POSTERIOR, 0.05)
+    assert "no posterior interval" in band_words(SPREAD_BAND, 3500)
+    assert "3,500" in band_words(SPREAD_BAND, 3500)
+    assert "90 % posterior intervals" in band_words(POSTERIOR_BAND, 0.05)
 
 
 def test_perplexity_coherence_and_pictures(fitted):

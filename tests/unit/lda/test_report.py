@@ -15,13 +15,12 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.host import seal
-from ergodica.lda.files import read
-from ergodica.lda.report import layout, write_report
+from ergodica.lda.report import MAP_SIZES, topic_map, write_report
 from ergodica.lda.report.content import gather
 from ergodica.lda.report.curve import curve_svg
-from ergodica.lda.report.page import NARROW_MAP, WIDE_MAP
-from ergodica.lda.report.topic_map import _across, _spots
-from ergodica.output.page_text import clipped, duration, percent
+from ergodica.lda.report.topic_map import _across, spots_of
+from ergodica.lda.run_files import read_run
+from ergodica.pages import clipped, duration, percent
 from tests.unit.lda.report_runs import WORDS, write_run
 
 HOSTILE = (
@@ -108,7 +107,7 @@ def test_bands_are_called_what_they_are(tmp_path, facts, expected):
 
 
 def test_topics_come_by_share_with_their_words_and_bands(run, page):
-    content = gather(read(run))
+    content = gather(read_run(run))
     phi = np.load(run / "draws.npz")["phi"].astype(float)
     kept = np.load(run / "shares.npz")
     shares = kept["lengths"] @ kept["shares"] / (kept["lengths"] @ kept["shares"]).sum()
@@ -138,8 +137,8 @@ def test_the_policy_lets_only_its_own_style_and_script_run(page):
     policy = next(
         attrs["content"] for attrs in page.all("meta") if attrs.get("http-equiv") == "Content-Security-Policy"
     )
-    for name, tag in (("page.css", "style"), ("page.js", "script")):
-        text = files("ergodica.lda.report").joinpath(name).read_text("utf-8")
+    for package, name, tag in (("pages", "style.css", "style"), ("lda.report", "page.js", "script")):
+        text = files(f"ergodica.{package}").joinpath(name).read_text("utf-8")
         assert f"<{tag}>{text}</{tag}>" in page.source
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
@@ -270,7 +269,7 @@ def test_distances_are_jensen_shannon():
     def divergence(p, q):
         return sum(a * np.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
 
-    found = layout.distances(phi)
+    found = topic_map.distances(phi)
     for i, j in itertools.product(range(6), repeat=2):
         mean = (phi[:, i] + phi[:, j]) / 2
         expected = np.sqrt(max(0.0, (divergence(phi[:, i], mean) + divergence(phi[:, j], mean)) / 2))
@@ -280,9 +279,9 @@ def test_distances_are_jensen_shannon():
 
 def test_merging_rare_words_makes_no_distance_larger(monkeypatch):
     phi = np.random.default_rng(2).dirichlet(np.full(200, 0.05), size=5).T
-    exact = layout.distances(phi)
-    monkeypatch.setattr(layout, "LOGARITHMS", 25 * 40)
-    merged = layout.distances(phi)
+    exact = topic_map.distances(phi)
+    monkeypatch.setattr(topic_map, "MOST_LOGARITHMS", 25 * 40)
+    merged = topic_map.distances(phi)
     assert (merged <= exact + 1e-12).all()
     assert merged[0, 1] > 0.5 * exact[0, 1]
 
@@ -290,15 +289,15 @@ def test_merging_rare_words_makes_no_distance_larger(monkeypatch):
 def test_classical_scaling_gives_points_of_a_plane_back():
     points = np.random.default_rng(3).normal(size=(9, 2))
     distance = np.linalg.norm(points[:, None] - points, axis=2)
-    found = layout.scaled(distance)
+    found = topic_map.scaled(distance)
     np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=2), distance, atol=1e-10)
 
 
 @pytest.mark.parametrize("topics", [1, 2, 8, 50])
-@pytest.mark.parametrize("size", [WIDE_MAP, NARROW_MAP])
+@pytest.mark.parametrize("size", MAP_SIZES.values())
 def test_no_label_of_the_map_is_hidden(tmp_path, topics, size):
-    content = gather(read(write_run(tmp_path, topics=topics, draws=2)))
-    spots = _spots(content.topics, layout.scaled(layout.distances(content.mapped)), *size)
+    content = gather(read_run(write_run(tmp_path, topics=topics, draws=2)))
+    spots = spots_of(content.topics, topic_map.scaled(topic_map.distances(content.mapped)), *size)
     boxes = [_label(spot) for spot in spots if spot.is_labelled]
     assert len(boxes) >= min(topics, 20)
     for (a, b, c, d), (e, f, g, h) in itertools.combinations(boxes, 2):
@@ -312,13 +311,15 @@ def _label(spot):
     return spot.x - half, top, spot.x + half, top + height
 
 
-def test_the_curve_has_axes_names_and_every_look(run, page):
-    svg = curve_svg(gather(read(run)), (800, 300), "wide")
+def test_the_curve_has_axes_names_and_every_evaluation(run, page):
+    svg = curve_svg(gather(read_run(run)), (800, 300), "wide")
     for part in ("documents read", "perplexity per word", ">15,000<", ">4,000<", ">single<", ">averaged<", ">unigram<"):
         assert part in svg
-    assert svg.count("<circle") == 10
-    heights = [float(y) for y in re.findall(r'class="name \w+" x="\S+" y="(\S+)"', svg)]
-    assert np.diff(heights).min() >= 13.9
+    for label in ("single", "averaged"):
+        assert len(re.findall(rf'<use href="#\w+" [^>]*fill="var\(--{label}\)"', svg)) == 5
+    heights = [float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:single|averaged|unigram)<', svg)]
+    assert len(heights) == 3
+    assert -np.diff(heights).max() >= 13.9
 
 
 def test_the_curve_of_a_wide_range_is_logarithmic_and_a_long_one_thinned(tmp_path):
@@ -326,10 +327,11 @@ def test_the_curve_of_a_wide_range_is_logarithmic_and_a_long_one_thinned(tmp_pat
     rows = [f"{d},1,{1000 + 1e8 / d},nan" for d in range(1000, 100_000, 10)]
     (run / "history.csv").write_text("documents,seconds,single,averaged\n" + "\n".join(rows))
     reseal(run)
-    svg = curve_svg(gather(read(run)), (800, 300), "wide")
+    svg = curve_svg(gather(read_run(run)), (800, 300), "wide")
     assert ">50,000<" in svg
-    assert 'class="averaged"' not in svg
-    assert len(re.search(r'points="([^"]*)"', svg)[1].split()) == 400
+    assert ">averaged<" not in svg
+    assert "--averaged" not in svg
+    assert max(path.count("L ") for path in re.findall(r' d="([^"]*)"', svg)) == 399
     assert "400 of 9,900 evaluations are drawn." in Page(write_report(run)).said()
 
 
@@ -352,7 +354,7 @@ def contrast(one, other):
 
 
 def test_text_can_be_read_in_light_and_dark():
-    style = files("ergodica.lda.report").joinpath("page.css").read_text("utf-8")
+    style = files("ergodica.pages").joinpath("style.css").read_text("utf-8")
     schemes = [
         dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
     ]

@@ -9,7 +9,7 @@ import ergodica as eg
 from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import FLOOR, ExpandedMean
 from ergodica.lda.gibbs import expectations
-from ergodica.lda.noise import Noise, noise_of
+from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.samplers import PRESETS, SAMPLERS
 from ergodica.phase import Evaluation
 
@@ -131,7 +131,7 @@ def test_the_noise_ratio_of_a_splitting_is_that_of_its_steps(friction):
         state = kernel.init(jnp.zeros(()), jax.random.key(0))
         return float(kernel.step(state, jax.random.key(1), step_size)[0].phase.momentum)
 
-    noise = Noise(np.full((1, 1), deviation**2), np.full((1, 1), friction), is_momentum=True)
+    noise = StepNoise(np.full((1, 1), deviation**2), np.full((1, 1), friction), is_momentum=True)
     injected = 1 - np.exp(-2 * step_size * friction)
     assert noise.ratio(step_size) == pytest.approx((momentum(deviation) - momentum(0.0)) ** 2 / injected)
 

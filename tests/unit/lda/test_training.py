@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from ergodica.errors import InputError, NonFiniteError
-from ergodica.lda import checkpoints, demo, training
+from ergodica.lda import chains, checkpoints, demo
+from ergodica.lda.chains import KeptDraws, Learner
+from ergodica.lda.checkpoints import Saved
 from ergodica.lda.corpus import Corpus, Documents
-from ergodica.lda.draws import Draws
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.learner import Learner
 from ergodica.lda.settings import settings_of
-from ergodica.lda.stream import Stream
-from ergodica.lda.topics import POSTERIOR, SPREAD
+from ergodica.lda.stream import DocumentStream
+from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND
 from tests.unit.lda import small
 from tests.unit.lda.small import DOCUMENTS, assert_same_bytes, model
 
@@ -30,8 +30,8 @@ class Killed(BaseException):
 
 @pytest.fixture
 def busy(monkeypatch):
-    monkeypatch.setattr(training, "FIRST_LOOK", 40)
-    monkeypatch.setattr(training, "APART", 1)
+    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
+    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
 
 
@@ -40,8 +40,8 @@ def whole(tmp_path_factory):
     """An unbroken run."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "FIRST_LOOK", 40)
-        patch.setattr(training, "APART", 1)
+        patch.setattr(chains, "FIRST_EVALUATION", 40)
+        patch.setattr(chains, "EVALUATION_GAP", 1)
         model().fit(DOCUMENTS, out=folder)
     return folder
 
@@ -80,7 +80,7 @@ def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
         return original(path, writer)
 
     with monkeypatch.context() as patch:
-        for place in ("ergodica.lda.checkpoints.write_whole", "ergodica.lda.files.write_whole"):
+        for place in ("ergodica.lda.checkpoints.write_whole", "ergodica.lda.run_files.write_whole"):
             patch.setattr(place, write)
         save = checkpoints.Checkpoints.save_if_due
         # each before the next batch: else their number would hang on the disk's speed
@@ -94,8 +94,8 @@ def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
 def test_a_signal_lets_the_batch_finish(whole, tmp_path, monkeypatch, capsys, number, raised):
-    monkeypatch.setattr(training, "FIRST_LOOK", 40)
-    monkeypatch.setattr(training, "APART", 1)
+    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
+    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
     at_step(monkeypatch, 7, lambda: os.kill(os.getpid(), number))
     with pytest.raises(raised):
         model().fit(DOCUMENTS, out=tmp_path / "run")
@@ -105,8 +105,8 @@ def test_a_signal_lets_the_batch_finish(whole, tmp_path, monkeypatch, capsys, nu
     assert "--resume" in said
     assert checkpoints.read_checkpoint(tmp_path / "run").arrays["steps"] == 8
     monkeypatch.undo()
-    monkeypatch.setattr(training, "FIRST_LOOK", 40)
-    monkeypatch.setattr(training, "APART", 1)
+    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
+    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
     model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
     assert_same_bytes(whole, tmp_path / "run")
 
@@ -115,7 +115,7 @@ def test_under_posterior_the_step_is_made_small_and_stays_so(tmp_path, busy, mon
     given = {"preset": "posterior", "sweeps": None, "burn_in": None}
     quiet = model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "whole")
     assert 0.02 < quiet.noise_ratio <= 0.1
-    assert quiet.band == POSTERIOR
+    assert quiet.band == POSTERIOR_BAND
     assert quiet.figures_["step_size"] < 0.5 * model().fit(DOCUMENTS).figures_["step_size"]
     with monkeypatch.context() as patch:
         at_step(patch, 12, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -125,14 +125,14 @@ def test_under_posterior_the_step_is_made_small_and_stays_so(tmp_path, busy, mon
     assert_same_bytes(tmp_path / "whole", tmp_path / "run")
     own = model().set_params(**given, step_size=0.14).fit(DOCUMENTS)
     assert own.noise_ratio > 0.1
-    assert own.band == SPREAD
+    assert own.band == SPREAD_BAND
 
 
 @pytest.mark.parametrize("name", ["checkpoint.npz", "draws.npz"])
 def test_a_full_disk_is_one_line_and_can_be_gone_on_with(whole, tmp_path, monkeypatch, name):
     """While learning, and at the end of a run too short for a checkpoint."""
-    monkeypatch.setattr(training, "FIRST_LOOK", 40)
-    monkeypatch.setattr(training, "APART", 1)
+    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
+    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
     replace = os.replace
 
     def full(source, path):
@@ -250,7 +250,7 @@ def test_non_finite_topics_stop_the_run_and_keep_what_was_good(tmp_path, monkeyp
 
 def test_draws_are_from_the_second_half():
     for total in (1, 2, 7, 40, 1000):
-        draws = Draws(5, (1, 25))
+        draws = KeptDraws(5, (1, 25))
         for step in range(1, total + 1):
             if draws.is_due(step):
                 draws.add(step, np.full((1, 25), step))
@@ -259,13 +259,13 @@ def test_draws_are_from_the_second_half():
         assert all(2 * step >= total and np.all(phi == step) for step, phi in chosen.items())
         assert len(chosen) == min(5, total // 2 + 1)
         assert len(set(np.diff(list(chosen)))) <= 3
-    assert Draws(20, (60 << 18, 1)).wanted == 1
+    assert KeptDraws(20, (60 << 18, 1)).wanted == 1
 
 
 def test_the_size_of_the_corpus_and_the_number_of_passes():
     def read(given, **changes):
         settings = {"held_out": 10, "batch_size": 30, "passes": None, "size": None, "seed": 0, "enough": 100}
-        stream = Stream(given, demo.vocabulary(), **(settings | changes))
+        stream = DocumentStream(given, demo.vocabulary(), **(settings | changes))
         batches = []
         while (batch := stream.next()) is not None:
             batches.append(batch)
@@ -284,31 +284,33 @@ def test_the_size_of_the_corpus_and_the_number_of_passes():
     corpus = Corpus(documents, demo.vocabulary(), passes=2, batch_size=25)
     assert read(corpus)[0] == [25] * 4
     with pytest.raises(InputError, match="another vocabulary"):
-        Stream(Corpus(texts), ["a", "b"], held_out=0, batch_size=1, passes=1, size=None, seed=0)
+        DocumentStream(Corpus(texts), ["a", "b"], held_out=0, batch_size=1, passes=1, size=None, seed=0)
 
 
 def test_a_step_does_not_hang_on_what_was_drawn_ahead():
     settings = settings_of(model().get_params())
-    one, two = (training.begin(settings, model().get_params(), demo.vocabulary()) for _ in range(2))
-    stream = Stream(DOCUMENTS, None, held_out=0, batch_size=20, passes=1, size=None, seed=0)
+    one, two = (chains.begin(settings, model().get_params(), demo.vocabulary()) for _ in range(2))
+    stream = DocumentStream(DOCUMENTS, None, held_out=0, batch_size=20, passes=1, size=None, seed=0)
     batches = [stream.next() for _ in range(3)]
     for batch in batches:
         one.step(batch)
-        saved = two.saved(None)
+        saved = two.snapshot()
         two.step(batch)
-        two.restore(saved)  # back, and again without the numbers drawn ahead
+        two.restore(
+            Saved(saved.arrays, saved.record), dict(two.draws.held)
+        )  # back, and again without the numbers drawn ahead
         two.step(batch)
     np.testing.assert_array_equal(one.learner.theta, two.learner.theta)
     assert one.learner.theta.dtype == np.float32
 
 
 def test_only_history_grows_with_the_stream():
-    learning = training.begin(settings_of(model().get_params()), model().get_params(), demo.vocabulary())
+    learning = chains.begin(settings_of(model().get_params()), model().get_params(), demo.vocabulary())
     learning.hold_out(DOCUMENTS.take(range(5)))
     sizes = []
-    batch = training.Batch(Documents.of([[0, 1, 2]]), 0, 10)
+    batch = chains.DocumentBatch(Documents.of([[0, 1, 2]]), 0, 10)
     for number in range(60):
         learning.step(batch._replace(visit=number))
-        saved = learning.saved(None)
-        sizes.append(sum(array.nbytes for array in (*saved.arrays.values(), *saved.draws.values())))
+        arrays = (*learning.snapshot().arrays.values(), *learning.draws.held.values())
+        sizes.append(sum(array.nbytes for array in arrays))
     assert max(sizes[10:]) == max(sizes[30:])

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ergodica.host.atomic_files import could_not
-from ergodica.output.page_text import duration, escaped
-from ergodica_paper.page.words import badge, cell, counted, first_sentence, flat, is_number, marked, sentence
+from ergodica.pages import duration
+from ergodica_paper.page.words import badge, cell, counted, escaped, first_sentence, flat, is_number, marked, sentence
 from ergodica_paper.record import Record, StoredPicture, StoredTable
 from ergodica_paper.result import Claim
 

@@ -1,70 +1,32 @@
 """The page as a whole: its head, the summary of all claims, and the items one after another."""
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-from ergodica.output.page_text import duration, escaped
+from markupsafe import Markup
+
+from ergodica.pages import duration, render
 from ergodica_paper.items import MODULES
 from ergodica_paper.page.item import item_section
-from ergodica_paper.page.words import badge, counted, marked
+from ergodica_paper.page.words import badge, counted, escaped, marked
 from ergodica_paper.record import Record, by_kind, counts, title
 from ergodica_paper.result import Claim
 
 
 def page(folder: Path, records: Sequence[Record]) -> str:
     """The page as text; pictures are read from the folder and stand in the page itself."""
-    style, script = _asset("page.css"), _asset("page.js")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{_digest(style)}'; "
-        f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
-    )
-    sections = "\n".join(item_section(folder, record) for record in records)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>A Complete Recipe for Stochastic Gradient MCMC, reproduced</title>
-<style>{style}</style>
-</head>
-<body>
-{_header(records)}
-<main>
-{_claims(records)}
-{sections}
-{_missing(records)}
-</main>
-<script>{script}</script>
-</body>
-</html>
-"""
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("ergodica_paper.page").joinpath(name).read_text("utf-8")
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    sections = [item_section(folder, record) for record in records]
+    main = "\n".join([_claims(records), *sections, _missing(records)])
+    return render("ergodica_paper.page", header=Markup(_header(records)), main=Markup(main))
 
 
 def _header(records: Sequence[Record]) -> str:
     links = "\n".join(f'<a href="#{record.name}">{escaped(record.name)}</a>' for record in records)
-    return f"""<header>
-<h1>The paper, reproduced claim by claim</h1>
+    return f"""<h1>The paper, reproduced claim by claim</h1>
 <p class="facts">Ma, Chen and Fox, <cite>A Complete Recipe for Stochastic Gradient MCMC</cite> (2015)<br>
 {_facts(records)}</p>
 <dl class="counts">{_counts(records)}</dl>
-<nav aria-label="Items">{links}</nav>
-</header>"""
+<nav aria-label="Items">{links}</nav>"""
 
 
 def _counts(records: Sequence[Record]) -> str:

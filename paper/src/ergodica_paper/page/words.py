@@ -1,11 +1,10 @@
 """Words of the page: verdicts, numbers, and text in which `code` is marked."""
 
+import html
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
-
-from ergodica.output.page_text import escaped
 
 # by sign and word, and not by colour alone
 SIGNS = {
@@ -17,6 +16,11 @@ SIGNS = {
 
 POWER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?)0*(\d+)(?![\w.]\d)\b")
 COMMON_POWER = re.compile(r"(\([-\d.,]+ ± [\d.,]+\))e([+-]?)0*(\d+)\b")  # (1.2 ± 0.3)e-5
+
+
+def escaped(text: str) -> str:
+    """For element content and for attributes in either kind of quotes."""
+    return html.escape(text, quote=True)
 
 
 def badge(verdict: str, count: int | None = None) -> str:

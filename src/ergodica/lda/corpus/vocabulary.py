@@ -36,7 +36,7 @@ WORD_LENGTHS = range(3, 21)  # letters of a word that is taken into a vocabulary
 @cache
 def stop_words() -> frozenset[bytes]:
     """English words that say nothing about a topic: what a vocabulary built from a stream leaves out."""
-    return frozenset(files(__package__).joinpath("stop_words.txt").read_bytes().split())
+    return frozenset(files("ergodica.lda.corpus").joinpath("stop_words.txt").read_bytes().split())
 
 
 class Vocabulary:

@@ -1,30 +1,41 @@
 """What the page shows, as plain data: everything that is capped is capped here."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergodica.lda.fitted import Fitted
+from ergodica.lda.perplexity import HistoryRow
+from ergodica.lda.run_files import Fitted
 from ergodica.lda.topics import Topic, band_words, topics_of
-from ergodica.lda.training import Row
-from ergodica.output.page_text import clipped
+from ergodica.pages import clipped
 
-TOPICS = 1000  # in the list; the map has fewer
+MOST_TOPICS = 1000  # in the list; the map has fewer
 MAP_TOPICS = 100
-SEARCHED = 30  # words of a topic that the filter knows
-WORD = 30  # characters
-DOCUMENTS, PARTS, BEGINNING = 12, 6, 320  # documents, topics named in each, characters of their text
-ROWS, CELL = 300, 300  # of the settings
+WORDS_SEARCHED = 30  # words of a topic that the filter knows
+WORD_LENGTH = 30  # characters
+COLOUR_COUNT = 6  # classes c0 ... c5 of the style sheet
+MOST_DOCUMENTS, MOST_PARTS, TEXT_LENGTH = 12, 6, 320  # documents, topics named in each, characters of their text
+SETTING_ROWS, SETTING_LENGTH = 300, 300  # of the settings
 
 
-@dataclass(frozen=True)
-class Document:
-    """How a document begins, its largest topics with their shares, and the share of the others."""
+class SharePart(NamedTuple):
+    """A topic in a document: where its part of the bar starts, its colour, its first words."""
+
+    number: int
+    start: float
+    share: float
+    colour: int
+    words: tuple[str, ...]
+
+
+class SampleDocument(NamedTuple):
+    """How a document begins, its largest topics, and the share of the others."""
 
     text: str
-    parts: tuple[tuple[int, float], ...]
+    parts: tuple[SharePart, ...]
     rest: float
 
 
@@ -44,7 +55,7 @@ class Content:
     preset: str
     seconds: float
     history: dict[str, np.ndarray]
-    samples: tuple[Document, ...]
+    samples: tuple[SampleDocument, ...]
     total_samples: int
     mapped: np.ndarray
     settings: tuple[tuple[str, str], ...]
@@ -54,10 +65,10 @@ def gather(fitted: Fitted) -> Content:
     """What is worth showing of a run."""
     figures, shares = fitted.figures, fitted.topic_shares()
     order = np.argsort(-shares, kind="stable") if shares is not None else np.arange(figures["topics"])
-    topics = topics_of(fitted.mean, list(fitted.draws.values()), shares, fitted.vocabulary, SEARCHED)
+    topics = topics_of(fitted.mean, list(fitted.draws.values()), shares, fitted.vocabulary, WORDS_SEARCHED)
     held = figures["held_out"]
     return Content(
-        topics=tuple(_shown(topics[k]) for k in order[:TOPICS]),
+        topics=tuple(_shown(topics[k]) for k in order[:MOST_TOPICS]),
         total_topics=figures["topics"],
         words=figures["words"],
         draws=len(fitted.draws),
@@ -69,7 +80,7 @@ def gather(fitted: Fitted) -> Content:
         preset=clipped(figures["preset"], 60),
         seconds=sum(float(seconds) for seconds in figures["seconds"].values()),
         history=_history(fitted.history),
-        samples=tuple(_document(sample) for sample in fitted.samples[:DOCUMENTS]),
+        samples=_documents(fitted.samples[:MOST_DOCUMENTS], topics),
         total_samples=len(fitted.samples),
         mapped=fitted.mean[:, order[:MAP_TOPICS]],
         settings=_settings(figures),
@@ -77,7 +88,7 @@ def gather(fitted: Fitted) -> Content:
 
 
 def _shown(topic: Topic) -> Topic:
-    return topic._replace(words=[word._replace(word=clipped(word.word, WORD)) for word in topic.words])
+    return topic._replace(words=[word._replace(word=clipped(word.word, WORD_LENGTH)) for word in topic.words])
 
 
 def _perplexity(held: dict[str, Any] | None) -> dict[str, float]:
@@ -86,25 +97,46 @@ def _perplexity(held: dict[str, Any] | None) -> dict[str, float]:
     return {name: figure if math.isfinite(figure) else math.nan for name, figure in figures.items()}
 
 
-def _history(rows: list[Row]) -> dict[str, np.ndarray]:
-    columns = np.asarray(rows, float).reshape(-1, len(Row._fields)).T
-    return dict(zip(Row._fields, columns, strict=True))
+def _history(rows: list[HistoryRow]) -> dict[str, np.ndarray]:
+    columns = np.asarray(rows, float).reshape(-1, len(HistoryRow._fields)).T
+    return dict(zip(HistoryRow._fields, columns, strict=True))
 
 
-def _document(sample: dict[str, Any]) -> Document:
-    shares = np.asarray(sample["shares"], float)
-    order = np.argsort(-shares, kind="stable")[:PARTS]
-    parts = tuple((int(k), float(shares[k])) for k in order if shares[k] >= 0.01)
-    text = clipped(" ".join(sample["words"]), BEGINNING)
-    return Document(text, parts, max(0.0, 1 - sum(share for _, share in parts)))
+def _documents(samples: list[dict[str, Any]], topics: list[Topic]) -> tuple[SampleDocument, ...]:
+    largest = [_largest(np.asarray(sample["shares"], float)) for sample in samples]
+    colours, found = _colours([list(shares) for shares in largest]), []
+    for sample, shares in zip(samples, largest, strict=True):
+        parts, start = [], 0.0
+        for number, share in shares.items():
+            words = tuple(word.word for word in topics[number].words[:2])
+            parts.append(SharePart(number, start, share, colours[number], words))
+            start += share
+        text = clipped(" ".join(sample["words"]), TEXT_LENGTH)
+        found.append(SampleDocument(text, tuple(parts), max(0.0, 1 - start)))
+    return tuple(found)
+
+
+def _largest(shares: np.ndarray) -> dict[int, float]:
+    order = np.argsort(-shares, kind="stable")[:MOST_PARTS]
+    return {int(k): float(shares[k]) for k in order if shares[k] >= 0.01}
+
+
+def _colours(documents: list[list[int]]) -> dict[int, int]:
+    """A colour for each topic named, the same everywhere, and where possible none twice in a document."""
+    colours: dict[int, int] = {}
+    for number in dict.fromkeys(number for document in documents for number in document):
+        beside = set().union(*(document for document in documents if number in document))
+        taken, used = Counter(colours.get(other) for other in beside), Counter(colours.values())
+        colours[number] = min(range(COLOUR_COUNT), key=lambda colour: (taken[colour], used[colour], colour))
+    return colours
 
 
 def _settings(figures: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     names = ("sampler", "preset", "seed", "settings", "seconds", "noise_ratio", "held_out", "versions")
     rows = [row for name in names if name in figures for row in _flat(name, figures[name])]
-    shown = [(clipped(name, CELL), clipped(value, CELL)) for name, value in rows[:ROWS]]
-    if len(rows) > ROWS:
-        shown.append(("…", f"{len(rows) - ROWS:,} more in run.json"))
+    shown = [(clipped(name, SETTING_LENGTH), clipped(value, SETTING_LENGTH)) for name, value in rows[:SETTING_ROWS]]
+    if len(rows) > SETTING_ROWS:
+        shown.append(("…", f"{len(rows) - SETTING_ROWS:,} more in run.json"))
     return tuple(shown)
 
 

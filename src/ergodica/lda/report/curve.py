@@ -1,139 +1,115 @@
 """The perplexity curve: single and averaged against documents read, the unigram's as a line."""
 
+import io
 import math
-from collections.abc import Callable
+import re
 
 import numpy as np
+from markupsafe import Markup
 
+from ergodica.host.extras import require
 from ergodica.lda.report.content import Content
-from ergodica.output.page_text import number
 
-POINTS = 400  # of a curve; more cannot be seen
-LEFT, RIGHT, TOP, BOTTOM = 52, 74, 32, 42  # margins
-APART = 14.0  # between the names at the ends of the curves
-LOGARITHMIC = 5.0  # largest over smallest, from which on the axis is logarithmic
+MOST_POINTS = 400  # of a curve; more cannot be seen
+MARKED_POINTS = 40  # up to which each is a dot
+LABEL_GAP = 14.0  # between the names at the ends of the curves
+LOGARITHMIC_FROM = 5.0  # largest over smallest
+# for the picture; the page replaces them by the colours of its scheme, light or dark
+STAND_IN_COLOURS = {"single": "#010101", "averaged": "#020202", "soft": "#030303", "rule": "#040404"}
 
-Scale = Callable[[float], float]
 
+def curve_svg(content: Content, size: tuple[int, int], name: str) -> Markup | None:
+    """The curves on a canvas of this size in pixels, as a part of the page; None where nothing was measured."""
+    curves = {label: points for label in ("single", "averaged") if len(points := _points(content, label))}
+    if not curves:
+        return None
+    matplotlib = require("matplotlib", extra="plot", by="the page of a run")
+    from matplotlib.figure import Figure
 
-def curve_svg(content: Content, size: tuple[int, int], name: str) -> str:
-    """The curves on a canvas of this size, or an empty string where nothing was measured."""
-    curves = {label: _points(content, label) for label in ("single", "averaged")}
-    values = np.concatenate([points[:, 1] for points in curves.values()])
-    if not len(values):
-        return ""
-    unigram = content.perplexity["unigram"]
-    values = values if math.isnan(unigram) else np.append(values, unigram)
     wide, high = size
-    last = max(float(points[:, 0].max()) for points in curves.values() if len(points))
-    x_ticks = _round_numbers(0.0, last, 5 if wide > 500 else 3)
-    y_ticks, y_of = _vertical(values, TOP, high - BOTTOM)
-    x_of = _linear(0.0, max(last, 1.0), LEFT, wide - RIGHT)
-    parts = [
-        _axes(x_ticks, y_ticks, x_of, y_of, wide, high),
-        _unigram(unigram, y_of, wide),
-        *(_line(label, points, x_of, y_of) for label, points in curves.items()),
-        _names(curves, unigram, y_of, wide, high),
-    ]
-    drawn = "\n".join(part for part in parts if part)
-    return (
-        f'<svg class="curve {name}" viewBox="0 0 {wide} {high}" role="img" '
-        f'aria-label="Perplexity against documents read">\n{drawn}\n</svg>'
-    )
+    colour, unigram = STAND_IN_COLOURS, content.perplexity["unigram"]
+    ends = {label: float(points[-1, 1]) for label, points in curves.items()}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 12, "path.simplify": False}):
+        figure = Figure((wide / 72, high / 72), dpi=72)  # a point is a pixel
+        axes = figure.add_axes((52 / wide, 42 / high, 1 - 126 / wide, 1 - 74 / high))
+        for label, points in curves.items():
+            axes.plot(
+                *points.T, color=colour[label], linewidth=2, linestyle="--" if label == "single" else "-",
+                marker="o" if len(points) <= MARKED_POINTS else "", markersize=5,
+            )  # fmt: skip
+        if not math.isnan(unigram):
+            axes.axhline(unigram, color=colour["soft"], linewidth=1.5, linestyle=":")
+            ends["unigram"] = unigram
+        _draw_axes(axes, [*ends.values(), *np.concatenate(list(curves.values()))[:, 1]], is_wide=wide > 500)
+        _name_ends(axes, ends)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return _inlined(file.getvalue(), f"curve {name}")
 
 
 def _points(content: Content, label: str) -> np.ndarray:
     points = np.column_stack([content.history["documents"], content.history[label]])
     points = points[np.isfinite(points).all(axis=1)]
-    if len(points) > POINTS:
-        points = points[np.linspace(0, len(points) - 1, POINTS).round().astype(int)]
+    if len(points) > MOST_POINTS:
+        points = points[np.linspace(0, len(points) - 1, MOST_POINTS).round().astype(int)]
     return points
 
 
-def _linear(low: float, high: float, start: float, end: float) -> Scale:
-    return lambda value: start + (value - low) / (high - low) * (end - start)
+def _draw_axes(axes, values: list[float], is_wide: bool) -> None:
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
+    soft, rule = STAND_IN_COLOURS["soft"], STAND_IN_COLOURS["rule"]
+    is_logarithmic = min(values) > 0 and max(values) > LOGARITHMIC_FROM * min(values)
+    if is_logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(5 if is_wide else 3, steps=[1, 2, 5, 10]))
+    axes.set_xlim(left=0)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(StrMethodFormatter("{x:,.5g}" if max(values) < 100 else "{x:,.0f}"))
+    axes.tick_params(colors=soft, labelcolor=soft, left=False, which="both")
+    axes.grid(axis="y", color=rule, linewidth=1)
+    axes.set_axisbelow(True)
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    axes.spines["bottom"].set_color(soft)
+    axes.set_title("perplexity per word (lower is better)", loc="left", color=soft, fontsize=12)
+    axes.set_xlabel("documents read", color=soft)
 
 
-def _vertical(values: np.ndarray, top: float, bottom: float) -> tuple[list[float], Scale]:
-    low, high = float(values.min()), float(values.max())
-    if low > 0 and high > LOGARITHMIC * low:
-        ticks = _decades(low, high)
-        scale = _linear(math.log(min(low, ticks[0])), math.log(max(high, ticks[-1])), bottom, top)
-        return ticks, lambda value: scale(math.log(value))
-    spread = max(high - low, 0.02 * abs(high), 1e-9)
-    low, high = max(0.0, low - 0.08 * spread), high + 0.08 * spread
-    return _round_numbers(low, high, 5), _linear(low, high, bottom, top)
+def _name_ends(axes, ends: dict[str, float]) -> None:
+    """The name of every curve beside its end, in its order and apart."""
+    from matplotlib.transforms import IdentityTransform
+
+    (_, foot), (right, _) = axes.transAxes.transform([(0, 0), (1, 0)])
+    places = {label: axes.transData.transform((0, value))[1] for label, value in ends.items()}
+    height = foot - LABEL_GAP
+    for label in sorted(places, key=lambda label: places[label]):
+        height = max(places[label], height + LABEL_GAP)
+        axes.text(
+            right + 6, height, label, color=STAND_IN_COLOURS.get(label, STAND_IN_COLOURS["soft"]), va="center",
+            transform=IdentityTransform(),
+        )  # fmt: skip
 
 
-def _decades(low: float, high: float) -> list[float]:
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [digit * 10.0**e for e in exponents for digit in (1, 2, 5)]
-    inside = [tick for tick in ticks if low <= tick <= high]
-    return inside[:: max(1, len(inside) // 8)]
+def _inlined(svg: str, kind: str) -> Markup:
+    """A picture as an element: the page's policy allows no `style`, its fonts and colours are those of the page."""
+    svg = re.sub(r"<(metadata|style)\b.*?</\1>|<!--.*?-->|^.*?(?=<svg)", "", svg, flags=re.DOTALL)
+    box = re.search(r'viewBox="([^"]+)"', svg)
+    assert box is not None
+    svg = re.sub(r'style="([^"]*)"', lambda found: _attributes(found[1]), svg)
+    # nothing lies outside of the axes, and names of groups would stand in both pictures of the page
+    svg = re.sub(r' id="[\w.]+_\d+"| clip-path="[^"]*"|<clipPath.*?</clipPath>', "", svg, flags=re.DOTALL)
+    svg = svg.replace("xlink:href", "href")
+    for name, colour in STAND_IN_COLOURS.items():
+        svg = svg.replace(colour, f"var(--{name})")
+    opening = f'<svg class="{kind}" viewBox="{box[1]}" role="img" aria-label="Perplexity against documents read">'
+    return Markup(re.sub(r"<svg\b[^>]*>", opening, svg, count=1).strip())
 
 
-def _round_numbers(low: float, high: float, count: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, about `count` of them."""
-    rough = max(high - low, 1e-9) / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= rough * 0.999)
-    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def _axes(x_ticks: list[float], y_ticks: list[float], x_of: Scale, y_of: Scale, wide: int, high: int) -> str:
-    foot, end = high - BOTTOM, wide - RIGHT
-    rows = [
-        f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{y_of(t):.1f}" y2="{y_of(t):.1f}"/>'
-        f'<text class="tick" text-anchor="end" x="{LEFT - 6}" y="{y_of(t) + 4:.1f}">{_tick(t)}</text>'
-        for t in y_ticks
-    ]
-    columns = [
-        f'<line class="axis" x1="{x_of(t):.1f}" x2="{x_of(t):.1f}" y1="{foot}" y2="{foot + 4}"/>'
-        f'<text class="tick" text-anchor="middle" x="{x_of(t):.1f}" y="{foot + 16}">{_tick(t)}</text>'
-        for t in x_ticks
-    ]
-    frame = f'<line class="axis" x1="{LEFT}" x2="{end}" y1="{foot}" y2="{foot}"/>'
-    names = (
-        f'<text class="unit" x="{LEFT}" y="14">perplexity per word (lower is better)</text>'
-        f'<text class="unit" text-anchor="middle" x="{(LEFT + end) / 2:.1f}" y="{high - 6}">documents read</text>'
-    )
-    return "\n".join([*rows, *columns, frame, names])
-
-
-def _tick(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.4g}"
-
-
-def _line(label: str, points: np.ndarray, x_of: Scale, y_of: Scale) -> str:
-    if not len(points):
-        return ""
-    places = [f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in points]
-    path = f'<polyline class="{label}" points="{" ".join(places)}"/>'
-    if len(points) > 40:
-        return path
-    dots = (
-        f'<circle class="{label}" cx="{place.split(",")[0]}" cy="{place.split(",")[1]}" r="2.5">'
-        f"<title>{label}: {number(float(y))} after {x:,.0f} documents</title></circle>"
-        for place, (x, y) in zip(places, points, strict=True)
-    )
-    return path + "".join(dots)
-
-
-def _unigram(value: float, y_of: Scale, wide: int) -> str:
-    if math.isnan(value):
-        return ""
-    return f'<line class="unigram" x1="{LEFT}" x2="{wide - RIGHT}" y1="{y_of(value):.1f}" y2="{y_of(value):.1f}"/>'
-
-
-def _names(curves: dict[str, np.ndarray], unigram: float, y_of: Scale, wide: int, high: int) -> str:
-    ends = {label: y_of(float(points[-1, 1])) for label, points in curves.items() if len(points)}
-    if not math.isnan(unigram):
-        ends["unigram"] = y_of(unigram)
-    heights: list[float] = []
-    for y in sorted(ends.values()):
-        heights.append(max(y, heights[-1] + APART) if heights else y)
-    heights = [y - max(0.0, heights[-1] - (high - BOTTOM)) for y in heights]
-    return "".join(
-        f'<text class="name {label}" x="{wide - RIGHT + 6}" y="{y + 4:.1f}">{label}</text>'
-        for label, y in zip(sorted(ends, key=lambda label: ends[label]), heights, strict=True)
-    )
+def _attributes(style: str) -> str:
+    """What a style says, as attributes; fonts are left to the page."""
+    pairs = (part.split(":", 1) for part in style.split(";") if part.strip())
+    return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs if not name.strip().startswith("font"))

@@ -6,7 +6,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus
-from ergodica.lda.stream import Stream
+from ergodica.lda.stream import DocumentStream
 from tests.unit.lda.corpus.dumps import WORDS, document
 
 
@@ -29,7 +29,7 @@ def test_links_that_lead_nowhere_and_pipes_are_left_out_and_counted(folder):
 
 
 def test_they_do_not_turn_automatic_passes_into_one(folder):
-    stream = Stream(str(folder), WORDS, held_out=0, batch_size=4, passes=None, size=None, seed=0, enough=40)
+    stream = DocumentStream(str(folder), WORDS, held_out=0, batch_size=4, passes=None, size=None, seed=0, enough=40)
     seen = 0
     while (batch := stream.next()) is not None:
         seen += len(batch.documents)

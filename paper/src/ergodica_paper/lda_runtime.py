@@ -19,7 +19,7 @@ from ergodica.errors import NonFiniteError
 from ergodica.lda.chains import Learner
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.samplers import SAMPLERS
+from ergodica.lda.samplers import LDA_SAMPLERS
 from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.lda_runs import (
     SHOWN_PRESETS,
@@ -142,8 +142,8 @@ class _Clock:
 
     def alone(self, amount: Amount) -> list[Timing]:
         """All samplers learn from a batch before the next one comes; who begins changes from batch to batch."""
-        learners = {name: self._learner(name) for name in SAMPLERS}
-        rows: dict[str, list[np.ndarray]] = {name: [] for name in SAMPLERS}
+        learners = {name: self._learner(name) for name in LDA_SAMPLERS}
+        rows: dict[str, list[np.ndarray]] = {name: [] for name in LDA_SAMPLERS}
         settings = Setup("sgld", self.preset).settings()  # batches are the same for all of a preset
         for number, batch in enumerate(batches(self.pool, settings, amount.documents, self.seed)):
             for name in _turned(number):
@@ -154,8 +154,8 @@ class _Clock:
 
     def with_reading(self, amount: Amount) -> list[Timing]:
         """In every round each sampler learns from the stream; who begins changes from round to round."""
-        learners = {name: self._learner(name) for name in SAMPLERS}
-        rounds: dict[str, list[np.ndarray]] = {name: [] for name in SAMPLERS}
+        learners = {name: self._learner(name) for name in LDA_SAMPLERS}
+        rounds: dict[str, list[np.ndarray]] = {name: [] for name in LDA_SAMPLERS}
         for number in range(amount.rounds):
             for name in _turned(number):
                 rounds[name].append(self._streamed(name, learners[name], amount.streamed))
@@ -204,7 +204,7 @@ def _medians(rows: Sequence[np.ndarray], rounds: int) -> np.ndarray:
 
 
 def _turned(number: int) -> list[str]:
-    names, turn = list(SAMPLERS), number % len(SAMPLERS)
+    names, turn = list(LDA_SAMPLERS), number % len(LDA_SAMPLERS)
     return names[turn:] + names[:turn]
 
 

@@ -9,7 +9,7 @@ from ergodica.lda import demo
 from ergodica.lda.chains import Training
 from ergodica.lda.outcome import conclude
 from ergodica.lda.run_files import Fitted
-from ergodica.lda.samplers import SAMPLERS
+from ergodica.lda.samplers import LDA_SAMPLERS
 from ergodica.lda.topics import BAND_LEVEL, Topic, band_words, coherence, top_words, topics_of
 from ergodica_paper import lda_runs
 from ergodica_paper.lda_runs import DocumentPool, Length, Setup, lda_item, learn, pool_of, seeds_of
@@ -37,10 +37,10 @@ def run(ask: Ask) -> Result:
     length = Length(FULL if ask.full else QUICK, lda_runs.TOPICS if ask.corpus else TOPICS, evaluations=4)
     pool, seed = pool_of(ask, length.documents), seeds_of(ask.seed, 1)[0]
     learnt, stopped = {}, {}
-    for number, sampler in enumerate(SAMPLERS):
+    for number, sampler in enumerate(LDA_SAMPLERS):
 
         def tell(done: float, number: int = number, sampler: str = sampler) -> None:
-            ask.report(0.95 * (number + done) / len(SAMPLERS), f"{LABELS[sampler]}, {PRESET} preset")
+            ask.report(0.95 * (number + done) / len(LDA_SAMPLERS), f"{LABELS[sampler]}, {PRESET} preset")
 
         training, why = learn(pool, Setup(sampler, PRESET), length, seed, tell)
         if why:
@@ -60,7 +60,7 @@ def run(ask: Ask) -> Result:
         settings={
             **pool.told(), "S of the corpus": pool.size, "topics": length.topics,
             "documents of a run": length.documents, "seed of the runs": str(seed),
-            **{f"{LABELS[sampler]}, {PRESET} preset": Setup(sampler, PRESET).told() for sampler in SAMPLERS},
+            **{f"{LABELS[sampler]}, {PRESET} preset": Setup(sampler, PRESET).told() for sampler in LDA_SAMPLERS},
         },
         non_finite=stopped,
         warnings=pool.notes,
@@ -94,9 +94,9 @@ def _text(
     ]
     if pool.is_demo:
         found.append(
-            f"The documents are drawn from {len(demo.TOPICS)} made-up topics of thirty words. For {again} of them "
-            f"there is a learnt topic whose {WORDS} top words are all of these. Topics of real documents come with "
-            "--corpus."
+            f"The documents are drawn from {len(demo.topic_words())} made-up topics of thirty words. For {again} of "
+            f"them there is a learnt topic whose {WORDS} top words are all of these. Topics of real documents "
+            "come with --corpus."
         )
     return found
 
@@ -109,7 +109,7 @@ def _found_again(fitted: Fitted) -> int:
     """Of the demo's topics: those that a learnt topic has its top words from."""
     words = fitted.vocabulary.words
     tops = [{words[word] for word in top} for top in top_words(fitted.mean, WORDS)]
-    return sum(any(top <= set(own.split()) for top in tops) for own in demo.TOPICS.values())
+    return sum(any(top <= set(own) for top in tops) for own in demo.topic_words())
 
 
 def _cell(word: Any) -> str:

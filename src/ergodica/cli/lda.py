@@ -11,9 +11,12 @@ from ergodica.cli.sample import plain_warnings
 from ergodica.errors import InputError
 from ergodica.report import plain
 
-DEMO = "demo"
+DEMO_CORPUS = "demo"
 HELD_OUT, DEMO_HELD_OUT = 1_000, 200
-NAMED = 3  # topics of a document, and words of a topic, that are printed
+TOPICS_NAMED = 3  # topics of a document, and words of a topic, that are printed
+
+
+run_argument = click.argument("run", type=click.Path(path_type=Path))
 
 
 @click.group(name="lda")
@@ -32,7 +35,7 @@ def lda_commands() -> None:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--passes", type=int, help="Over the corpus; enough to see 50,000 documents if left out.")
 @click.option("--batch-size", type=int, help="Documents of a batch; the preset's if left out.")
-@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def fit_command(
     corpus: tuple[str, ...], topics: int | None, out: Path, vocab: str | None, held_out: int | None, sampler: str,
@@ -41,7 +44,7 @@ def fit_command(
     """Learn topics from CORPUS: files, folders, addresses, - for standard input; or demo, which needs no files.
 
     Files may be MediaWiki dumps, JSON lines with a field text, WikiExtractor's output or text, plain, .bz2 or .gz.
-    A run that was stopped goes on with the same command and --resume.
+    A run that was stopped is resumed by the same command with --resume.
     """
     from ergodica.lda import LDA
 
@@ -60,7 +63,7 @@ def fit_command(
 
 def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]:
     """What to read, the vocabulary, and whether it is the demo."""
-    if corpus != (DEMO,):
+    if corpus != (DEMO_CORPUS,):
         return list(corpus), vocab, False
     from ergodica.lda import demo
 
@@ -117,7 +120,7 @@ def _perplexity_words(outcome: dict[str, Any]) -> str:
 
 
 @lda_commands.command(name="topics")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("-n", "--words", "count", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the topics as JSON.")
 def topics_command(run: Path, count: int, as_json: bool) -> None:
@@ -141,7 +144,7 @@ def topics_command(run: Path, count: int, as_json: bool) -> None:
 
 
 @lda_commands.command(name="infer")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.argument("files", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all shares.")
 def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
@@ -150,7 +153,7 @@ def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
     from ergodica.lda.corpus.opening import without_password
 
     model = LDA.load(run)
-    names = [" ".join(word.word for word in topic.words) for topic in model.topics(NAMED)]
+    names = [" ".join(word.word for word in topic.words) for topic in model.topics(TOPICS_NAMED)]
     number = 0
     for rows in model.infer(list(files)):
         for row in rows:
@@ -159,7 +162,7 @@ def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
             elif len(row) > 1 and (row == row[0]).all():  # the prior, which a word would have moved
                 click.echo(f"{number:6d}  no word of it is in the vocabulary")
             else:
-                best = sorted(range(len(row)), key=lambda k, row=row: -row[k])[:NAMED]
+                best = sorted(range(len(row)), key=lambda k, row=row: -row[k])[:TOPICS_NAMED]
                 click.echo(f"{number:6d}  " + "   ".join(f"{row[k]:4.0%} topic {k} ({names[k]})" for k in best))
             number += 1
     if number == 0:
@@ -167,7 +170,7 @@ def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
 
 
 @lda_commands.command(name="perplexity")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.argument("corpus", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def perplexity_command(run: Path, corpus: tuple[str, ...], as_json: bool) -> None:
@@ -185,7 +188,7 @@ def perplexity_command(run: Path, corpus: tuple[str, ...], as_json: bool) -> Non
 
 
 @lda_commands.command(name="report")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--out", type=click.Path(path_type=Path), help="The page; else report.html in RUN.")
 def report_command(run: Path, out: Path | None) -> None:
     """Write one HTML page about RUN: topics, their map, perplexity, sample documents; it works offline."""

@@ -30,6 +30,10 @@ _SUM_BLOCKS = 64
 class ExpandedMean:
     """The posterior of theta, (V, K) float32 with theta >= `floor`, given documents that come in batches.
 
+    Use it where `LDA` is too much: it is the target alone, for `eg.Kernel`, `eg.sample` or a sampler of your own. Its
+    gradient is an estimate from a batch; samplers leave exp(-U) invariant with U as above (Patterson and Teh, 2013;
+    Ma, Chen and Fox, 2015, supplement, https://arxiv.org/abs/1506.04696).
+
     Args:
         words, topics: V and K.
         size: S, the number of documents that a batch stands for.

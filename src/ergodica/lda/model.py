@@ -1,8 +1,9 @@
-"""LDA as people use it: fit on a stream, look at topics, infer shares, save and load; scikit-learn's manners."""
+"""LDA as people use it: fit on a stream, see topics, infer shares, save and load; with scikit-learn's methods."""
 
 import inspect
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,14 @@ import numpy as np
 
 from ergodica.driver.checkpoint import check_same
 from ergodica.errors import InputError
+from ergodica.lda import run_files
 from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
 from ergodica.lda.checkpoints import Checkpoints, read_checkpoint
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.documents import is_csr
 from ergodica.lda.outcome import averaged_draws, conclude, versions
 from ergodica.lda.perplexity import AT_A_TIME, HistoryRow, Perplexity, numbered, perplexity, shares
-from ergodica.lda.run_files import (
-    CHECKPOINT_FOLDER,
-    WORDS_LISTED,
-    Fitted,
-    RunFolder,
-    read_draws,
-    read_run,
-    write_run,
-)  # fmt: skip
+from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import Settings, settings_of
 from ergodica.lda.stream import ENOUGH_DOCUMENTS, ENOUGH_IN_SMALL_STEPS, DocumentStream
 from ergodica.lda.topics import Coherence, Topic, band_edges, coherence, top_words, topics_of
@@ -32,17 +26,29 @@ from ergodica.report import plain
 
 
 class LDA:
-    """Topics of a stream of documents, by stochastic-gradient MCMC in the expanded mean (Patterson and Teh, 2013).
+    """Topics of a stream of documents, by stochastic-gradient MCMC (latent Dirichlet allocation).
+
+    Use it where documents are many, or keep coming: it reads a stream in bounded memory, learns from a batch at a time,
+    and tells how sure it is of a topic's words. Its methods are those of scikit-learn: fit, partial_fit, transform.
+
+    Each topic is a distribution over words, phi_k = theta_k / sum_w theta_wk. The chain moves theta >= 0 (the expanded
+    mean of Patterson and Teh, 2013; see `ExpandedMean` for its potential U) by one of four samplers of the general
+    recipe (Ma, Chen and Fox, 2015), which leave exp(-U) invariant as the step size goes to 0:
+
+    - "sgrhmc": H = U(theta) + |r|^2 / 2, D = diag(0, C), Q = [[0, -G^-1/2], [G^-1/2, 0]] with G^-1 = diag(theta); see
+      `eg.sgrhmc`.
+    - "sgrld": H = U(theta), D = diag(theta), Q = 0; see `eg.sgrld`.
+    - "sghmc", "sgld": the same without a metric, for comparison; rare words hardly move. See `eg.sghmc`, `eg.sgld`.
 
     Args:
         topics: how many.
         sampler: "sgrhmc", "sgrld", "sghmc" or "sgld".
         preset: "tuned": low perplexity soon. "paper": the settings of Ma, Chen and Fox (2015). "posterior": steps so
             small that gradient noise is at most a tenth of the injected noise: then a band is a posterior interval.
-        seed: same seed, same bytes.
+        seed: the same seed gives the same topics, bit for bit.
         vocabulary: the path of a file with one word a line, or a list of words; None: the columns of a matrix are
             numbered, and for texts it is built from the first documents.
-        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: in place of the preset's. alpha is the prior of
+        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: instead of the preset's. alpha is the prior of
             words in a topic, gamma that of topics in a document; step_size a number, or (a, b, c) for a (1 + t/b)^-c.
         passes: over the corpus; None: as many as it takes to see 50,000 documents, a million under "posterior".
         held_out: documents at the stream's beginning that are kept for perplexity.
@@ -56,29 +62,19 @@ class LDA:
         >>> model = eg.lda.LDA(topics=2, vocabulary=["ship", "harbour", "bread", "butter"], passes=20)
         >>> model.fit(texts).transform(["bread, butter, bread"]).shape
         (1, 2)
+
+    References:
+        Patterson and Teh (2013), Stochastic Gradient Riemannian Langevin Dynamics on the Probability Simplex, NIPS 26.
+        Ma, Chen and Fox (2015), A Complete Recipe for Stochastic Gradient MCMC, https://arxiv.org/abs/1506.04696.
     """
 
     def __init__(
-        self,
-        topics: int = 50,
-        sampler: str = "sgrhmc",
-        preset: str = "tuned",
-        seed: int = 0,
-        *,
-        vocabulary: Any = None,
-        batch_size: int | None = None,
-        passes: int | None = None,
-        held_out: int = 0,
-        size: float | None = None,
-        alpha: float | None = None,
-        gamma: float | None = None,
-        sweeps: int | None = None,
-        burn_in: int | None = None,
-        estimator: str | None = None,
-        step_size: float | tuple[float, float, float] | None = None,
-        draws: int | None = None,
-        progress: bool = True,
-    ):
+        self, topics: int = 50, sampler: str = "sgrhmc", preset: str = "tuned", seed: int = 0, *,
+        vocabulary: Any = None, batch_size: int | None = None, passes: int | None = None, held_out: int = 0,
+        size: float | None = None, alpha: float | None = None, gamma: float | None = None, sweeps: int | None = None,
+        burn_in: int | None = None, estimator: str | None = None,
+        step_size: float | tuple[float, float, float] | None = None, draws: int | None = None, progress: bool = True,
+    ):  # fmt: skip
         # Kept as given and checked in `fit`, as scikit-learn's clone wants it; apart, as `topics` is a method too.
         given = dict(locals())
         self._parameters = {name: given[name] for name in LDA_PARAMETERS}
@@ -106,21 +102,24 @@ class LDA:
 
         Args:
             y: not used; scikit-learn's pipelines give it.
-            out: a folder for the run, with checkpoints every ten seconds while it goes on.
-            resume: go on with a run that was stopped, or give back one that is finished.
+            out: a folder for the run, with a checkpoint every few seconds until it is finished.
+            resume: continue a run that was stopped, or give back one that is finished.
         """
         settings = settings_of(self._parameters)
-        with RunFolder(out, resume) as folder:
+        if resume and out is None:
+            raise InputError("resume=True needs the folder of the run: out=...")
+        folder = None if out is None else Path(out)
+        with nullcontext() if folder is None else run_files.run_folder(folder, resume):
             stream = self._stream(corpus, settings)
             identity = self._identity(settings, stream)
-            if folder.path is not None and folder.is_finished(identity):
-                self._fitted, self._training = read_run(folder.path), None
+            if folder is not None and run_files.is_finished(folder, identity):
+                self._fitted, self._training = run_files.read_run(folder), None
                 return self
             training = begin(settings, self._parameters, stream.vocabulary)
             training.hold_out(stream.held_out)
-            if folder.path is not None:
-                _restore(training, stream, identity, folder.path)
-            self._learn(settings, training, stream, identity, folder.path)
+            if folder is not None:
+                _restore(training, stream, identity, folder)
+            self._learn(settings, training, stream, identity, folder)
         return self
 
     def partial_fit(self, corpus: Any, y: Any = None) -> "LDA":
@@ -141,7 +140,7 @@ class LDA:
         return self.fit(corpus).transform(corpus)
 
     def transform(self, corpus: Any) -> np.ndarray:
-        """(documents, topics): topic shares, one row for each document, be it empty; rows add up to 1."""
+        """(documents, topics): topic shares, one row for each document, even an empty one; rows add up to 1."""
         rows = list(self.infer(corpus))
         return np.concatenate(rows) if rows else np.zeros((0, self._known.mean.shape[1]))
 
@@ -195,12 +194,9 @@ class LDA:
             documents = Documents.concatenate(list(numbered(as_counts(corpus), fitted.vocabulary)))
             found, lengths = self.transform(documents), documents.lengths
         return {
-            "topic_term_dists": self.components_,
-            "doc_topic_dists": found,
-            "doc_lengths": lengths,
-            "vocab": list(fitted.vocabulary.words),
-            "term_frequency": fitted.counts,
-        }
+            "topic_term_dists": self.components_, "doc_topic_dists": found, "doc_lengths": lengths,
+            "vocab": list(fitted.vocabulary.words), "term_frequency": fitted.counts,
+        }  # fmt: skip
 
     def save(self, folder: str | Path) -> None:
         """Write plain files into a folder that does not exist yet; `eg.lda.LDA.load` reads them."""
@@ -210,12 +206,12 @@ class LDA:
             path.mkdir(parents=True)
         except FileExistsError:
             raise InputError(f"{path} exists: give a folder that does not") from None
-        write_run(path, fitted, self.topics(WORDS_LISTED))
+        run_files.write_run(path, fitted, self.topics(run_files.WORDS_LISTED))
 
     @classmethod
     def load(cls, folder: str | Path) -> "LDA":
         """A model from the folder that `save`, or `fit` with `out`, wrote."""
-        fitted = read_run(Path(folder))
+        fitted = run_files.read_run(Path(folder))
         model = cls(**fitted.parameters, vocabulary=fitted.vocabulary)
         model._fitted = fitted
         return model
@@ -248,13 +244,10 @@ class LDA:
 
     def __sklearn_tags__(self) -> Any:
         made = sys.modules["sklearn.utils"]  # scikit-learn alone asks for this, so that it is loaded
-        counts = made.InputTags(sparse=True, positive_only=True)
         return made.Tags(
-            estimator_type=None,
-            target_tags=made.TargetTags(required=False),
-            transformer_tags=made.TransformerTags(),
-            input_tags=counts,
-        )
+            estimator_type=None, target_tags=made.TargetTags(required=False), transformer_tags=made.TransformerTags(),
+            input_tags=made.InputTags(sparse=True, positive_only=True),
+        )  # fmt: skip
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted is not None
@@ -270,7 +263,7 @@ class LDA:
         return int(self._parameters["seed"])
 
     def _corpus(self, given: Any) -> Corpus:
-        """Documents to look at, in their order; those shorter than two words are left out."""
+        """Documents to evaluate, in their order; those shorter than two words are left out."""
         if isinstance(given, Corpus):
             return given
         counts, vocabulary = as_counts(given), self._known.vocabulary
@@ -282,19 +275,15 @@ class LDA:
         self, given: Any, settings: Settings, training: Training | None = None, is_part: bool = False
     ) -> DocumentStream:
         parameters = self._parameters
-        seen = 0 if training is None else training.documents
+        seen, before = (0, 0) if training is None else (training.documents, training.size)
         return DocumentStream(
             given if isinstance(given, Corpus) else as_counts(given),
             parameters["vocabulary"] if training is None else self._known.vocabulary,
-            held_out=0 if is_part else parameters["held_out"],
-            batch_size=settings.batch_size,
-            passes=1 if is_part else parameters["passes"],
-            size=settings.size,
+            held_out=0 if is_part else parameters["held_out"], passes=1 if is_part else parameters["passes"],
+            batch_size=settings.batch_size, size=settings.size, visit=seen, before=before,
             seed=visit_seed(self._seed, f"order {seen}") % 2**32,
-            visit=seen,
-            before=0 if training is None else training.size,
             enough=ENOUGH_DOCUMENTS if settings.noise is None else ENOUGH_IN_SMALL_STEPS,
-        )
+        )  # fmt: skip
 
     def _identity(self, settings: Settings, stream: DocumentStream) -> dict[str, Any]:
         """What a run is made of, as JSON holds it."""
@@ -303,13 +292,9 @@ class LDA:
         return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
 
     def _learn(
-        self,
-        settings: Settings,
-        training: Training,
-        stream: DocumentStream,
-        identity: dict[str, Any],
+        self, settings: Settings, training: Training, stream: DocumentStream, identity: dict[str, Any],
         folder: Path | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         try:
             error = learn(Learning(training, stream, identity), folder, self._parameters["progress"])
         finally:
@@ -319,7 +304,7 @@ class LDA:
         self._fitted = conclude(training, settings, stream.vocabulary, self._parameters, notes)
         self._training = training
         if folder is not None:
-            write_run(folder, self._fitted, self.topics(WORDS_LISTED))
+            run_files.write_run(folder, self._fitted, self.topics(run_files.WORDS_LISTED))
             Checkpoints(folder).remove()
         if error is not None:
             raise error
@@ -347,7 +332,7 @@ def _restore(training: Training, stream: DocumentStream, identity: dict[str, Any
         return
     check_same(saved.record["identity"], identity, folder)
     if not saved.record.get("is_begun"):
-        training.restore(saved, read_draws(folder / CHECKPOINT_FOLDER, saved.record["beside"]))
+        training.restore(saved, run_files.read_draws(folder / run_files.CHECKPOINT_FOLDER, saved.record["beside"]))
         stream.corpus.seek(saved.record["cursor"])
 
 

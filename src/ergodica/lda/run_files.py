@@ -262,67 +262,48 @@ def _write_text(path: Path, text: str) -> str:
     return write_whole(path, lambda file: file.write(text.encode()))
 
 
-class RunFolder:
-    """A folder that one process writes; without a path it does nothing.
+@contextmanager
+def run_folder(path: Path, resume: bool) -> Iterator[None]:
+    """A folder that one process writes, while the `with` statement lasts.
 
     Nothing that is there is overwritten: a folder that holds something is refused, unless it is resumed.
     """
-
-    def __init__(self, path: str | Path | None, resume: bool):
-        if path is None and resume:
-            raise InputError("resume=True needs the folder of the run: out=...")
-        self.path = None if path is None else Path(path)
-        self.resume = resume
-        self._lock = lock.Lock.within(self.path, self._make)
-        self._is_made = False
-
-    def __enter__(self) -> "RunFolder":
-        if self.path is None:
-            return self
-        _holds_run(self.path)  # a foreign folder is refused before there is a lock in it
-        self._lock.__enter__()
+    was_there = path.exists()
+    _holds_run(path)  # a foreign folder is refused before there is a lock in it
+    with lock.Lock.within(path, lambda: _make(path)) as held:
         try:
-            if _holds_run(self.path) and not self.resume:
+            if _holds_run(path) and not resume:
                 raise InputError(
-                    f"{self.path} holds a run: --resume (Python: resume=True) continues it, or give another folder"
+                    f"{path} holds a run: --resume (Python: resume=True) continues it, or give another folder"
                 )
-            if not self.resume or not (self.path / CHECKPOINT_FOLDER / "checkpoint.npz").exists():
-                _check_no_draws(self.path)
-        except InputError:
-            self.__exit__()
-            raise
-        return self
+            _check_no_draws(path)
+            yield
+        finally:
+            held.unlink()
+            if not was_there:
+                with suppress(OSError):  # unless it is empty: after bad input, when nothing was learnt
+                    path.rmdir()
 
-    def __exit__(self, *error: Any) -> None:
-        self._lock.unlink()
-        if self._is_made and self.path is not None:
-            with suppress(OSError):  # unless it is empty: after bad input, when nothing was learnt
-                self.path.rmdir()
-        self._lock.close()
 
-    def _make(self) -> None:
-        assert self.path is not None
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir()
-            self._is_made = True
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise could_not("make", self.path, error) from error
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise could_not("make", path, error) from error
 
-    def is_finished(self, identity: dict[str, Any]) -> bool:
-        """Whether it holds the run that is asked for; InputError if it is another one."""
-        if self.path is None or not (self.path / "run.json").exists():
-            return False
-        figures = figures_of(self.path)
-        if "files" not in figures:
-            raise InputError(f"{self.path} {OLDER}: give another folder")
-        before = figures.get("identity")
-        if not isinstance(before, dict) or "versions" not in before:
-            raise InputError(f"{self.path} does not say what it was learnt from: give another folder")
-        check_same(before, identity, self.path)
-        return True
+
+def is_finished(path: Path, identity: dict[str, Any]) -> bool:
+    """Whether the folder holds the run that is asked for; InputError if it is another one."""
+    if not (path / "run.json").exists():
+        return False
+    figures = figures_of(path)
+    if "files" not in figures:
+        raise InputError(f"{path} {OLDER}: give another folder")
+    before = figures.get("identity")
+    if not isinstance(before, dict) or "versions" not in before:
+        raise InputError(f"{path} does not say what it was learnt from: give another folder")
+    check_same(before, identity, path)
+    return True
 
 
 def _holds_run(path: Path) -> bool:
@@ -344,9 +325,9 @@ def _holds_run(path: Path) -> bool:
 
 def _check_no_draws(folder: Path) -> None:
     """Refuse what was drawn and has no checkpoint: it cannot be continued, and is not ours to remove."""
-    is_finished = (folder / "run.json").exists()
-    drawn = [] if is_finished else [*sorted((folder / CHECKPOINT_FOLDER).glob("draw-*.npy")), *folder.glob("draws.npz")]
-    if drawn:
+    checkpoint = folder / CHECKPOINT_FOLDER
+    drawn = [*sorted(checkpoint.glob("draw-*.npy")), *folder.glob("draws.npz")]
+    if drawn and not (folder / "run.json").exists() and not (checkpoint / "checkpoint.npz").exists():
         what = drawn[0].relative_to(folder)
         raise InputError(
             f"{folder} holds draws ({what}) but no {CHECKPOINT_FOLDER}/checkpoint.npz, without which they cannot be "

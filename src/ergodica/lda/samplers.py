@@ -22,7 +22,7 @@ Method = tuple[Recipe, Integrator]
 # Without momentum by Euler's step; with momentum by the splitting, whose friction is exact: the explicit friction that
 # the paper prints, r - eps theta r, amplifies where theta > 2 / eps (docs/paper/errata.md). `friction`: of SGRHMC, None
 # as in the paper.
-SAMPLERS: dict[str, Callable[[float | None], Method]] = {
+LDA_SAMPLERS: dict[str, Callable[[float | None], Method]] = {
     "sgld": lambda friction: (sgld(), Euler()),
     "sghmc": lambda friction: (sghmc(), Splitting()),
     "sgrld": lambda friction: (sgrld(expanded_mean()), Euler()),
@@ -65,7 +65,7 @@ class Preset:
     evenness: float = 1.0
 
     def method(self, sampler: str) -> Method:
-        return SAMPLERS[sampler](self.friction)
+        return LDA_SAMPLERS[sampler](self.friction)
 
 
 def _paper(step_size: float | tuple[float, float, float], alpha: float, gamma: float) -> Preset:
@@ -101,7 +101,7 @@ def _posterior(step_size: tuple[float, float, float], **more: Any) -> Preset:
     return Preset(0.1, 0.1, 200, 30, 10, "rao-blackwell", "phi", step_size, noise=0.1, evenness=100.0, **more)
 
 
-PRESETS: dict[str, dict[str, Preset]] = {
+LDA_PRESETS: dict[str, dict[str, Preset]] = {
     "paper": {
         "sgld": _paper(0.01, 0.01, 0.1),
         "sghmc": _paper(0.1, 0.01, 0.1),

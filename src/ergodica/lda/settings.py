@@ -7,7 +7,7 @@ from ergodica.driver.schedules import Polynomial, polynomial
 from ergodica.errors import InputError
 from ergodica.host.validate import choice, positive_number, whole
 from ergodica.lda.gibbs.estimate import GIBBS_ESTIMATORS
-from ergodica.lda.samplers import PRESETS, SAMPLERS, Preset
+from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS, Preset
 
 KEPT_DRAWS, POSTERIOR_DRAWS = 20, 200
 OWN_SETTINGS = ("alpha", "gamma", "size", "batch_size", "sweeps", "burn_in", "estimator", "step_size", "draws")
@@ -30,10 +30,10 @@ class Settings(Preset):
 
 def settings_of(parameters: dict[str, Any]) -> Settings:
     """Of the estimator's parameters: what is None is the preset's."""
-    sampler = choice("sampler", parameters["sampler"], SAMPLERS)
-    preset = choice("preset", parameters["preset"], PRESETS)
+    sampler = choice("sampler", parameters["sampler"], LDA_SAMPLERS)
+    preset = choice("preset", parameters["preset"], LDA_PRESETS)
     draws = POSTERIOR_DRAWS if preset == "posterior" else KEPT_DRAWS
-    found = Settings(sampler=sampler, preset=preset, draws=draws, **asdict(PRESETS[preset][sampler]))
+    found = Settings(sampler=sampler, preset=preset, draws=draws, **asdict(LDA_PRESETS[preset][sampler]))
     own = {name: parameters[name] for name in OWN_SETTINGS if parameters[name] is not None}
     if "sweeps" in own and "burn_in" not in own:
         own["burn_in"] = own["sweeps"] // 2

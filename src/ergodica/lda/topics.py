@@ -22,7 +22,14 @@ class TopicWord(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """`share`: of the words of the sample documents, NaN where there are none."""
+    """A topic as `LDA.topics` gives it: its number, its share, its most probable words; `print` shows them on a line.
+
+    Attributes:
+        share: of the words of the sample documents, NaN where there are none.
+
+    >>> print(Topic(3, 0.25, [TopicWord("ship", 0.1, 0.08, 0.12), TopicWord("sail", 0.05, 0.04, 0.07)]))
+       3  25.0%  ship sail
+    """
 
     number: int
     share: float
@@ -70,7 +77,10 @@ def band_words(band: str, noise_ratio: float) -> str:
 
 
 class Coherence(NamedTuple):
-    """Per topic, (K,); larger is better.
+    """Whether the top words of each topic come together in documents, as `LDA.coherence` gives it, (K,).
+
+    Use it to find topics that mean nothing, and to compare numbers of topics: unlike perplexity it goes with what
+    people call a good topic (Aletras and Stevenson, 2013, https://aclanthology.org/W13-0102).
 
     npmi: mean of log(p_ij / (p_i p_j)) / -log p_ij over pairs of top words, in [-1, 1] (Bouma, 2009; Aletras and
         Stevenson, 2013), p the share of the documents that hold the word or both words; -1 where they never meet.

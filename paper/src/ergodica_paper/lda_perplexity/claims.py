@@ -9,7 +9,7 @@ from scipy import stats
 
 from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import ExpandedMean, phi_of
-from ergodica.lda.samplers import PRESETS
+from ergodica.lda.samplers import LDA_PRESETS
 from ergodica_paper.lda_perplexity.comparison import (
     AS_GOOD,
     METRICS,
@@ -172,7 +172,7 @@ def _schedule(runs: Runs, comparisons: Comparisons) -> Claim:
 
 
 def _priors(runs: Runs, comparisons: Comparisons) -> Claim:
-    own = PRESETS["paper"]["sgld"]
+    own = LDA_PRESETS["paper"]["sgld"]
     statement = f"gamma = {own.gamma:g}, alpha = {own.alpha:g} is best for SGLD and SGHMC."
     rule = f"{_chosen(runs, f'of {len(other_priors(runs.plan, CONSTANT_METRIC[0]))} other priors')} {AS_GOOD}"
     return _decided(runs, comparisons, "lda-priors", statement, SUPPLEMENT, "priors", rule)

@@ -7,7 +7,7 @@ sides, so that the choice is no part of what is judged.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ergodica.lda.samplers import PRESETS, SAMPLERS
+from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS
 from ergodica_paper.lda_perplexity.comparison import METRICS
 from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, TOPICS, DocumentPool, LdaRun, Length, Setup, run, seeds_of
 from ergodica_paper.result import Ask
@@ -44,7 +44,7 @@ def plan_of(ask: Ask) -> PerplexityPlan:
     topics = TOPICS if ask.corpus else 10
     around = [(gamma, alpha) for gamma in (0.01, 0.1, 1.0) for alpha in (0.001, 0.01, 0.1)]
     if ask.full:
-        riemannian = PRESETS["paper"]["sgrld"]
+        riemannian = LDA_PRESETS["paper"]["sgrld"]
         priors = [*around, (riemannian.gamma, riemannian.alpha)]
         length = Length(10_000, topics, evaluations=10)
         return PerplexityPlan(
@@ -108,7 +108,7 @@ class Runs:
 
 def make(pool: DocumentPool, ask: Ask, plan: PerplexityPlan) -> Runs:
     """All runs of the item."""
-    judged = [Setup(s, preset) for preset in SHOWN_PRESETS for s in SAMPLERS]
+    judged = [Setup(s, preset) for preset in SHOWN_PRESETS for s in LDA_SAMPLERS]
     judged += [
         s for preset in plan.presets for sampler in WITH_MOMENTUM.values() for s in resampled(plan, sampler, preset)
     ]
@@ -133,7 +133,7 @@ def make(pool: DocumentPool, ask: Ask, plan: PerplexityPlan) -> Runs:
 
 def other_priors(plan: PerplexityPlan, sampler: str) -> list[Setup]:
     """Of a sampler with a constant metric: all but the paper's."""
-    own = PRESETS["paper"][sampler]
+    own = LDA_PRESETS["paper"][sampler]
     others = [pair for pair in plan.priors if pair != (own.gamma, own.alpha)]
     return [Setup(sampler, "paper", (("gamma", gamma), ("alpha", alpha))) for gamma, alpha in others]
 

@@ -27,6 +27,9 @@ VOCABULARY_CHARACTERS = 64 << 20  # or as many of them as have this many charact
 class Corpus:
     """Batches of documents, in bounded memory whatever the length of the stream.
 
+    `LDA` makes one of whatever it is given. Make it yourself to hold documents out, to shuffle otherwise, or to read
+    batches for a model of your own; a thread reads ahead.
+
     Args:
         sources: a path, "-" for standard input, an http(s) address, a folder, a list of these; an iterable of texts; a
             CSR matrix of counts; `Documents`. Files are recognised by their first bytes.

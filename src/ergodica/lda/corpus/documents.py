@@ -13,6 +13,8 @@ TEST_EVERY = 10
 class Documents:
     """Some documents, each the numbers of its words in the vocabulary in the order of the text; never changed.
 
+    Use it for documents that are numbers already: it is one of the things that `LDA` and `Corpus` take.
+
     Args:
         starts: (n + 1,) where each document begins in `words`; the last entry is where the last one ends.
         words: (tokens,) the numbers of the words.

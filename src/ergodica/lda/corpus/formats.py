@@ -11,7 +11,7 @@ from typing import Any
 from xml.parsers import expat
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.opening import Chunk
+from ergodica.lda.corpus.opening import Chunk, Opened
 from ergodica.lda.corpus.tally import Tally
 
 DOCUMENT_LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
@@ -38,6 +38,15 @@ class Reader(ABC):
         self.name, self.chunks, self.tally, self.limit = name, chunks, tally, limit
         self.is_packed, self.is_continued = is_packed, is_continued
         self.byte = self.since = 0
+        self.opened: Opened | None = None
+
+    def position(self) -> int:
+        """How much was read, in bytes of the file; of what is in memory, in documents."""
+        return self.since if self.opened is None else self.opened.position
+
+    def close(self) -> None:
+        if self.opened is not None:
+            self.opened.close()
 
     @abstractmethod
     def items(self) -> Iterator[Any]:

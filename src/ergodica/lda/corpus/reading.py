@@ -84,10 +84,9 @@ def read(sources: Sequence[DocumentSource], place: ReadingPlace, limit: int = DO
     for number in range(place.source, len(sources)):
         source, tally = sources[number], Tally()
         byte, skipped = (place.byte, place.since) if number == place.source else (0, 0)
-        reading = None
+        reader = None
         try:
-            reading = source.open(tally, limit, byte)
-            reader = reading.reader
+            reader = source.open(tally, limit, byte)
             reader.byte = byte
             for raw in reader.items():
                 if skipped:
@@ -95,14 +94,14 @@ def read(sources: Sequence[DocumentSource], place: ReadingPlace, limit: int = DO
                     tally.taken()
                     continue
                 after = ReadingPlace(number, reader.byte, reader.since)
-                yield ReadItem(reader, raw, after, reading.position(), tally.taken())
+                yield ReadItem(reader, raw, after, reader.position(), tally.taken())
         except InputError:
             if source.is_named:
                 raise
             tally.add("unreadable", source.name)
         finally:
-            if reading is not None:
-                reading.close()
+            if reader is not None:
+                reader.close()
         if skipped:
             raise InputError(f"{source.name} has {skipped} documents less than when the cursor was made: start over")
         yield ReadItem(None, None, ReadingPlace(number + 1, 0, 0), 0, tally.taken())

@@ -3,9 +3,9 @@
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,6 @@ ARCHIVE_KINDS = {
 KNOWN_FORMATS = "MediaWiki XML, JSON lines, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz"
 SAMPLE_BYTES = 1 << 16  # bytes of a file's beginning, middle and end
 MOST_SAMPLED = 1_000  # files; of a corpus with more, an even spread of them
-
-
-class Reading(NamedTuple):
-    """A source that is being read: its documents, how much of its `total` was read, and how to end it."""
-
-    reader: Reader
-    position: Callable[[], int]
-    close: Callable[[], None]
 
 
 class DocumentSource(ABC):
@@ -48,7 +40,7 @@ class DocumentSource(ABC):
     is_named: bool = True
 
     @abstractmethod
-    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+    def open(self, tally: Tally, limit: int, byte: int) -> Reader:
         """Begin to read at `byte`."""
 
     def mark(self) -> str:
@@ -70,7 +62,7 @@ class File(DocumentSource):
         else:
             self.can_repeat = is_address(place)  # a pipe has a name, but is read once, as standard input is
 
-    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
+    def open(self, tally: Tally, limit: int, byte: int) -> Reader:
         if not self.is_named and not os.path.isfile(self.place):  # to open a pipe would wait for a writer
             raise InputError(f"{self.name} is not a file, or a link that leads nowhere")
         kind = self._kind() if byte else None  # by its first bytes, not by those at `byte`
@@ -86,7 +78,8 @@ class File(DocumentSource):
         is_continued = byte > 0 or first.data.lstrip().startswith(b"<page>")
         is_packed = opened.compression is not None
         reader = kind(opened.name, chain([first], chunks), tally, limit, is_packed, is_continued)
-        return Reading(reader, lambda: opened.position, opened.close)
+        reader.opened = opened
+        return reader
 
     def mark(self) -> str:
         if not is_address(self.place):
@@ -112,8 +105,8 @@ class Texts(DocumentSource):
         self.total = len(strings) if isinstance(strings, Sized) else None
         self.label = f"texts {self.total}"
 
-    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
-        return _uncounted(Strings(self._strings, tally, limit))
+    def open(self, tally: Tally, limit: int, byte: int) -> Reader:
+        return Strings(self._strings, tally, limit)
 
     def mark(self) -> str:
         # what makes its texts as they are asked for may take hours
@@ -128,8 +121,8 @@ class Numbers(DocumentSource):
         self.label = f"documents {self.total} {documents.tokens}"
         self.columns = int(documents.words.max(initial=-1)) + 1 if columns is None else columns
 
-    def open(self, tally: Tally, limit: int, byte: int) -> Reading:
-        return _uncounted(_NumberReader(self.documents, tally))
+    def open(self, tally: Tally, limit: int, byte: int) -> Reader:
+        return _NumberReader(self.documents, tally)
 
     def mark(self) -> str:
         return hashlib.sha256(self.documents.starts.tobytes() + self.documents.words.tobytes()).hexdigest()
@@ -140,11 +133,6 @@ def marks_of(sources: list[DocumentSource]) -> list[str]:
     files = [source.place for source in sources if isinstance(source, File) and os.path.isfile(source.place)]
     of_files = dict(zip(files, file_marks(files), strict=True))
     return [of_files.get(getattr(source, "place", "")) or source.mark() for source in sources]
-
-
-def _uncounted(reader: Reader) -> Reading:
-    """Of what is in memory: nothing to close, and the documents themselves are counted."""
-    return Reading(reader, lambda: reader.since, lambda: None)
 
 
 class _NumberReader(Reader):

@@ -40,7 +40,9 @@ def stop_words() -> frozenset[bytes]:
 
 
 class Vocabulary:
-    """Words with their numbers 0, 1, ... in the order given.
+    """Words with their numbers 0, 1, ... in the order given: the words that a model knows, all others are dropped.
+
+    `LDA` builds one of the first documents; give it one of your own to compare models, or for another language.
 
     Args:
         words: no word twice. The tokeniser gives words of the letters a-z: at least one must be such a word.

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,21 +38,14 @@ class SampleDocument(NamedTuple):
     rest: float
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """All of the page. `topics` by falling share; `mapped` is phi of the first of them, (V, at most MAP_TOPICS)."""
 
+    figures: dict[str, Any]
     topics: tuple[Topic, ...]
-    total_topics: int
-    words: int
     draws: int
-    documents: int
     band: str
     perplexity: dict[str, float]
-    held_out: int
-    sampler: str
-    preset: str
-    seconds: float
     history: dict[str, np.ndarray]
     samples: tuple[SampleDocument, ...]
     total_samples: int
@@ -66,25 +58,13 @@ def gather(fitted: Fitted) -> Content:
     figures, shares = fitted.figures, fitted.topic_shares()
     order = np.argsort(-shares, kind="stable") if shares is not None else np.arange(figures["topics"])
     topics = topics_of(fitted.mean, list(fitted.draws.values()), shares, fitted.vocabulary, WORDS_SEARCHED)
-    held = figures["held_out"]
+    band = band_words(figures["band"], float(figures["noise_ratio"])) if len(fitted.draws) > 1 else ""
+    samples = _documents(fitted.samples[:MOST_DOCUMENTS], topics)
     return Content(
-        topics=tuple(_shown(topics[k]) for k in order[:MOST_TOPICS]),
-        total_topics=figures["topics"],
-        words=figures["words"],
-        draws=len(fitted.draws),
-        documents=figures["documents"],
-        band=band_words(figures["band"], float(figures["noise_ratio"])) if len(fitted.draws) > 1 else "",
-        perplexity=_perplexity(held),
-        held_out=0 if held is None else held["documents"],
-        sampler=clipped(figures["sampler"], 60),
-        preset=clipped(figures["preset"], 60),
-        seconds=sum(float(seconds) for seconds in figures["seconds"].values()),
-        history=_history(fitted.history),
-        samples=_documents(fitted.samples[:MOST_DOCUMENTS], topics),
-        total_samples=len(fitted.samples),
-        mapped=fitted.mean[:, order[:MAP_TOPICS]],
-        settings=_settings(figures),
-    )
+        figures, tuple(_shown(topics[k]) for k in order[:MOST_TOPICS]), len(fitted.draws), band,
+        _perplexity(figures["held_out"]), _history(fitted.history), samples, len(fitted.samples),
+        fitted.mean[:, order[:MAP_TOPICS]], _settings(figures),
+    )  # fmt: skip
 
 
 def _shown(topic: Topic) -> Topic:

@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import ergodica as eg
 import tests.unit.driver.runs
 import tests.unit.lda.small  # noqa: F401 - imported before any fork
-from ergodica.lda import checkpoints
+from ergodica.lda.run_files import read_unfinished
 from tests.attacks import damage, streams
 from tests.attacks.forks import FINE, Fork, moments, seconds_of
 from tests.attacks.runs import SUBJECTS, Subject, finish
@@ -132,7 +132,7 @@ def damages(folder: Path, trials: int, seed: int) -> dict[str, Callable[[], Iter
         "run.nc": (folder / "sample" / "reference-run.nc", eg.load),
         "run.nc.part": (folder / "half.nc.part", lambda part: eg.load(str(part).removesuffix(".part"))),
         "lda run": (folder / "lda-fit" / "reference-run", lambda run: vars(eg.lda.LDA.load(run))),
-        "lda checkpoint": (folder / "half", checkpoints.read_checkpoint),
+        "lda checkpoint": (folder / "half", read_unfinished),
         "parquet": (folder / "rows.parquet", lambda path: eg.data.parquet(path).read(0, 3000)),
     }
 

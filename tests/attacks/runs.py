@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ergodica.driver import checkpoint, loop
+import pytest
+
+from ergodica.driver import checkpoint, pace
 from ergodica.errors import InputError
 
 
@@ -37,7 +39,7 @@ def check_sample(out: Path, reference: Path) -> None:
 def start_lda(out: Path, resume: bool = True) -> Any:
     from tests.unit.lda.small import DOCUMENTS, evaluate_often, model
 
-    evaluate_often()
+    evaluate_often(pytest.MonkeyPatch())  # to the end of the process, which is forked for it
     return model().fit(DOCUMENTS, out=out, resume=resume)
 
 

@@ -13,15 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodica.compiling import sound_filter_jit
+from ergodica.driver.checkpoint import Checkpoint, Saved, Snapshot
 from ergodica.driver.external import with_domain_only
 from ergodica.driver.keys import Purpose, step_keys
-from ergodica.driver.pace import now
+from ergodica.driver.loop import Pace, now, run_loop
 from ergodica.driver.schedules import Polynomial, StepSizes
 from ergodica.errors import NonFiniteError
-from ergodica.host.progress import counting
 from ergodica.host.signals import noted_interrupts
 from ergodica.integrators import Euler, Kernel, State
-from ergodica.lda.checkpoints import Checkpoints, Saved, Snapshot
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.expanded_mean import ExpandedMean, is_finite, phi_of
 from ergodica.lda.noise import StepNoise, noise_of
@@ -292,13 +291,14 @@ def visit_seed(seed: int, purpose: str) -> int:
 
 
 class Learning:
-    """What the driver's loop drives: a batch of the stream for every step, to the end of the stream.
+    """What the driver's loop drives (`Work` in driver/loop.py): a batch for every step, to the end of the stream.
 
     Args:
         identity: what the run is made of; it goes into checkpoints.
     """
 
-    total: int | None = None
+    label, unit = "learning", "documents"
+    total: int | None = None  # only the stream knows its end
 
     def __init__(self, training: Training, stream: DocumentStream, identity: dict[str, Any]):
         self.training, self.stream, self.identity = training, stream, identity
@@ -310,19 +310,27 @@ class Learning:
     def advance(self, count: int, following: int) -> bool:
         return all(self._learn_batch() for _ in range(count))
 
+    def keep(self) -> None:
+        """Nothing: the draws kept are in memory, and beside a checkpoint."""
+
     def must_save(self) -> bool:
         return False
 
+    def announce(self) -> None:
+        """Nothing: topics that are not finite end the run at once."""
+
     def snapshot(self) -> Snapshot:
         found = self.training.snapshot()
-        return found._replace(record=found.record | {"cursor": self.stream.corpus.cursor, "identity": self.identity})
+        more = {"identity": self.identity, "step": self.step, "cursor": self.stream.corpus.cursor}
+        return found._replace(record=found.record | more)
 
-    def note(self) -> str:
+    def reached(self) -> tuple[int, int | None, str]:
         history = self.training.history
-        return f"perplexity {history[-1].single:,.0f}" if history else ""
+        note = f"perplexity {history[-1].single:,.0f}" if history else ""
+        return self.training.documents, self.stream.expected_total(), note
 
-    def done(self) -> tuple[int, int | None]:
-        return self.training.documents, self.stream.expected_total()
+    def where(self) -> str:
+        return f"stopped after {self.training.documents:,} documents, the batch is finished and saved"
 
     def _learn_batch(self) -> bool:
         training, begin = self.training, now()
@@ -342,24 +350,18 @@ def learn(work: Learning, folder: Path | None = None, show: bool = True) -> NonF
     Args:
         folder: where checkpoints go; None: there are none.
     """
-    advice = None if folder is None else f"the same call with resume=True (command line: --resume) resumes {folder}"
-    checkpoints = None if folder is None else Checkpoints(folder)
-    done, total = work.done()
-    with noted_interrupts(advice) as interrupts, counting("learning", "documents", total, show, done) as tell:
-        try:
-            while work.advance(1, 1):
-                done, total = work.done()
-                tell(done, work.note(), total)
-                if checkpoints is not None:
-                    checkpoints.save_if_due(work.snapshot, is_urgent=interrupts.received is not None)
-                if interrupts.received is not None:
-                    interrupts.stop(f"the batch is finished and saved; {interrupts.advice}")
-            if checkpoints is not None:
-                checkpoints.save_if_none(work.snapshot)
-        except NonFiniteError as error:
-            return error
-        finally:
-            if checkpoints is not None:
-                checkpoints.close()
-        work.training.evaluate()
+    checkpoint = None if folder is None else Checkpoint(folder)
+    try:
+        if checkpoint is not None and not work.step:
+            # draws never lie there without a checkpoint: whoever finds that knows that something is missing
+            with checkpoint.advising():
+                checkpoint.save(work.snapshot(), wait=True)
+        with noted_interrupts(None if checkpoint is None else checkpoint.how_to_resume()) as interrupts:
+            run_loop(work, Pace(1, None), checkpoint, interrupts, show)
+    except NonFiniteError as error:
+        return error
+    finally:
+        if checkpoint is not None:
+            checkpoint.close()
+    work.training.evaluate()
     return None

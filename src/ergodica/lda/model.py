@@ -11,9 +11,9 @@ import numpy as np
 
 from ergodica.driver.checkpoint import check_same
 from ergodica.errors import InputError
+from ergodica.host.atomic_files import remove_folder
 from ergodica.lda import run_files
 from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
-from ergodica.lda.checkpoints import Checkpoints, read_checkpoint
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.documents import is_csr
 from ergodica.lda.outcome import averaged_draws, conclude, versions
@@ -117,8 +117,12 @@ class LDA:
                 return self
             training = begin(settings, self._parameters, stream.vocabulary)
             training.hold_out(stream.held_out)
-            if folder is not None:
-                _restore(training, stream, identity, folder)
+            found = None if folder is None else run_files.read_unfinished(folder)
+            if folder is not None and found is not None:
+                saved, draws = found
+                check_same(saved.record["identity"], identity, folder)
+                training.restore(saved, draws)
+                stream.corpus.seek(saved.record["cursor"])
             self._learn(settings, training, stream, identity, folder)
         return self
 
@@ -296,7 +300,8 @@ class LDA:
         folder: Path | None,
     ) -> None:  # fmt: skip
         try:
-            error = learn(Learning(training, stream, identity), folder, self._parameters["progress"])
+            place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
+            error = learn(Learning(training, stream, identity), place, self._parameters["progress"])
         finally:
             stream.corpus.close()
         stopped = None if error is None else str(error)
@@ -305,7 +310,7 @@ class LDA:
         self._training = training
         if folder is not None:
             run_files.write_run(folder, self._fitted, self.topics(run_files.WORDS_LISTED))
-            Checkpoints(folder).remove()
+            remove_folder(folder / run_files.CHECKPOINT_FOLDER, folder / "run.json")
         if error is not None:
             raise error
 
@@ -321,19 +326,6 @@ class LDA:
             training.learner.fixed_size = fitted.figures["fixed_size"]
             self._training = training
         return self._training
-
-
-def _restore(training: Training, stream: DocumentStream, identity: dict[str, Any], folder: Path) -> None:
-    """To where the last checkpoint was; the beginning, where there is none."""
-    saved = read_checkpoint(folder)
-    for half in folder.glob(".*.part"):  # what a run was killed while writing
-        half.unlink()
-    if saved is None:
-        return
-    check_same(saved.record["identity"], identity, folder)
-    if not saved.record.get("is_begun"):
-        training.restore(saved, run_files.read_draws(folder / run_files.CHECKPOINT_FOLDER, saved.record["beside"]))
-        stream.corpus.seek(saved.record["cursor"])
 
 
 def as_counts(given: Any) -> Any:

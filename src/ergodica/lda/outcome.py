@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.driver import fingerprint
-from ergodica.driver.pace import now
+from ergodica.driver import identity as run_identity
+from ergodica.driver.loop import now
 from ergodica.lda.chains import Training, visit_seed
 from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.perplexity import perplexity, shares

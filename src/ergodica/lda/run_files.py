@@ -16,6 +16,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.driver.checkpoint import OLDER, check_same, starting_over
+from ergodica.driver.checkpoint import FINISHED_BY_0_1_0, Saved, check_same, read_checkpoint, starting_over
 from ergodica.errors import InputError
 from ergodica.host import lock, seal
 from ergodica.host.atomic_files import could_not, write_whole
@@ -277,6 +278,8 @@ def run_folder(path: Path, resume: bool) -> Iterator[None]:
                     f"{path} holds a run: --resume (Python: resume=True) continues it, or give another folder"
                 )
             _check_no_draws(path)
+            for half in path.glob(".*.part"):  # of a run that was killed while it wrote, or removed its checkpoint
+                shutil.rmtree(half) if half.is_dir() else half.unlink()
             yield
         finally:
             held.unlink()
@@ -298,7 +301,7 @@ def is_finished(path: Path, identity: dict[str, Any]) -> bool:
         return False
     figures = figures_of(path)
     if "files" not in figures:
-        raise InputError(f"{path} {OLDER}: give another folder")
+        raise InputError(f"{path} {FINISHED_BY_0_1_0}: give another folder")
     before = figures.get("identity")
     if not isinstance(before, dict) or "versions" not in before:
         raise InputError(f"{path} does not say what it was learnt from: give another folder")
@@ -348,6 +351,7 @@ class DrawFiles:
 
     def write(self, folder: Path) -> dict[str, str]:
         """Bring them to disk; the SHA-256 of each, by step."""
+        folder.mkdir(exist_ok=True)
         for step, phi in self._draws.items():
             if step not in self._written:
                 self._written[step] = write_whole(_draw_path(folder, step), lambda file, phi=phi: np.save(file, phi))
@@ -360,16 +364,20 @@ class DrawFiles:
                 path.unlink(missing_ok=True)
 
 
-def read_draws(folder: Path, sums: dict[str, str]) -> dict[int, np.ndarray]:
-    """The draws that `DrawFiles` wrote, each as it was written."""
-    found = {}
-    for step, sha256 in sums.items():
-        path, advice = _draw_path(folder, int(step)), starting_over(folder.parent)
+def read_unfinished(folder: Path) -> tuple[Saved, dict[int, np.ndarray]] | None:
+    """The checkpoint of a run, and the draws beside it by step; None where there is none."""
+    place, advice = folder / CHECKPOINT_FOLDER, starting_over(folder)
+    saved = read_checkpoint(place)
+    if saved is None:
+        return None
+    draws = {}
+    for step, sha256 in saved.beside.items():
+        path = _draw_path(place, int(step))
         with _reading(path, advice):
             if seal.of_file(path) != sha256:
                 raise seal.damaged(path, advice)
-            found[int(step)] = np.load(path, allow_pickle=False)
-    return found
+            draws[int(step)] = np.load(path, allow_pickle=False)
+    return saved, draws
 
 
 def _draw_path(folder: Path, step: int) -> Path:

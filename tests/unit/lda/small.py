@@ -3,7 +3,8 @@
 import csv
 from pathlib import Path
 
-from ergodica.lda import LDA, chains, checkpoints, demo
+from ergodica.driver import checkpoint
+from ergodica.lda import LDA, chains, demo
 
 DOCUMENTS = demo.documents(160)
 FILES = ("theta.npz", "draws.npz", "shares.npz", "topics.csv", "vocabulary.txt", "samples.json")
@@ -14,9 +15,11 @@ def model(**changes):
     return LDA(3, "sgrhmc", seed=4, **({"vocabulary": demo.vocabulary()} | given | changes))
 
 
-def evaluate_often():
-    """At the held-out documents, and write a checkpoint after every batch."""
-    chains.FIRST_EVALUATION, chains.EVALUATION_GAP, checkpoints.EVERY = 40, 1, 0.0
+def evaluate_often(patch):
+    """On the held-out documents, and write a checkpoint after every batch."""
+    patch.setattr(chains, "FIRST_EVALUATION", 40)
+    patch.setattr(chains, "EVALUATION_GAP", 1)
+    patch.setattr(checkpoint, "SAVE_EVERY", 0.0)
 
 
 def assert_same_bytes(one: Path, other: Path):

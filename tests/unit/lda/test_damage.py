@@ -5,8 +5,9 @@ import signal
 
 import pytest
 
-from ergodica.lda import LDA, checkpoints
+from ergodica.lda import LDA
 from ergodica.lda.chains import Learner
+from ergodica.lda.run_files import read_unfinished
 from tests.attacks import damage
 from tests.unit.lda.small import DOCUMENTS, model
 
@@ -30,5 +31,5 @@ def test_random_damage_to_a_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model().fit(DOCUMENTS, out=tmp_path / "run")
     (tmp_path / "copies").mkdir()
-    trials = damage.attack(tmp_path / "run", checkpoints.read_checkpoint, tmp_path / "copies", 40)
+    trials = damage.attack(tmp_path / "run", read_unfinished, tmp_path / "copies", 40)
     assert all(trial.has_held for trial in trials), damage.told(trials)

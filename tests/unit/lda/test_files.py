@@ -113,6 +113,6 @@ def test_a_folder_of_version_0_1_0_is_read_with_a_note(fitted, folder):
         assert LDA.load(folder).topics(4) == fitted.topics(4)
     assert len(said) == 1
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(InputError, match=r"of version 0\.1\.0 .* cannot be compared.*: give another folder$"):
+    with pytest.raises(InputError, match=r"of version 0\.1\.0 .* is unknown.*: give another folder$"):
         model().fit(DOCUMENTS, out=folder, resume=True)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -1,4 +1,4 @@
-"""Learning from a stream: what is kept, when to stop, and runs that were stopped and go on to the same bytes."""
+"""Learning from a stream: what is kept, when to stop, and runs that were stopped and resumed, bit for bit."""
 
 import errno
 import json
@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ergodica.driver import checkpoint
+from ergodica.driver.checkpoint import Checkpoint, Saved
 from ergodica.errors import InputError, NonFiniteError
-from ergodica.lda import chains, checkpoints, demo
+from ergodica.lda import chains, demo
 from ergodica.lda.chains import KeptDraws, Learner
-from ergodica.lda.checkpoints import Saved
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.settings import settings_of
 from ergodica.lda.stream import DocumentStream
 from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND
 from tests.unit.lda import small
-from tests.unit.lda.small import DOCUMENTS, assert_same_bytes, model
+from tests.unit.lda.small import DOCUMENTS, assert_same_bytes, evaluate_often, model
 
 
 class Killed(BaseException):
@@ -30,9 +31,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def busy(monkeypatch):
-    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
-    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
+    evaluate_often(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +39,7 @@ def whole(tmp_path_factory):
     """An unbroken run."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "FIRST_EVALUATION", 40)
-        patch.setattr(chains, "EVALUATION_GAP", 1)
+        evaluate_often(patch)
         model().fit(DOCUMENTS, out=folder)
     return folder
 
@@ -58,7 +56,7 @@ def at_step(monkeypatch, number, happen):
     monkeypatch.setattr(Learner, "step", step)
 
 
-def test_killed_by_the_system_and_gone_on(whole, tmp_path, busy):
+def test_killed_by_the_system_and_resumed(whole, tmp_path, busy):
     code = [sys.executable, str(Path(__file__).with_name("killed.py")), str(tmp_path / "run"), "11"]
     assert subprocess.run(code, capture_output=True).returncode == -signal.SIGKILL
     assert (tmp_path / "run/checkpoint/checkpoint.npz").exists()
@@ -67,11 +65,11 @@ def test_killed_by_the_system_and_gone_on(whole, tmp_path, busy):
     assert not (tmp_path / "run/checkpoint").exists()
 
 
-@pytest.mark.parametrize("written", [("draw-1.npy", 0), ("checkpoint.npz", 2), ("topics.csv", 0)])
+@pytest.mark.parametrize("written", [("draw-1.npy", 0), ("checkpoint.npz", 3), ("topics.csv", 0)])
 def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
     """Half of a file is on the disk: of a draw, a checkpoint, or of the run itself."""
     name, before = written
-    folder, calls, original = tmp_path / "run", iter(range(10**9)), checkpoints.write_whole
+    folder, calls, original = tmp_path / "run", iter(range(10**9)), checkpoint.write_whole
 
     def write(path, writer):
         if path.name == name and next(calls) == before:
@@ -80,11 +78,11 @@ def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
         return original(path, writer)
 
     with monkeypatch.context() as patch:
-        for place in ("ergodica.lda.checkpoints.write_whole", "ergodica.lda.run_files.write_whole"):
+        for place in ("ergodica.driver.checkpoint.write_whole", "ergodica.lda.run_files.write_whole"):
             patch.setattr(place, write)
-        save = checkpoints.Checkpoints.save_if_due
-        # each before the next batch: else their number would hang on the disk's speed
-        patch.setattr(checkpoints.Checkpoints, "save_if_due", lambda self, make, is_urgent: save(self, make, True))
+        save = Checkpoint.save
+        # each before the next batch: else their number would depend on the speed of the disk
+        patch.setattr(Checkpoint, "save", lambda self, snapshot, wait: save(self, snapshot, True))
         with pytest.raises(Killed):
             model().fit(DOCUMENTS, out=folder)
     model().fit(DOCUMENTS, out=folder, resume=True)
@@ -94,8 +92,7 @@ def test_killed_while_it_writes(whole, tmp_path, busy, monkeypatch, written):
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
 def test_a_signal_lets_the_batch_finish(whole, tmp_path, monkeypatch, capsys, number, raised):
-    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
-    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
+    evaluate_often(monkeypatch)
     at_step(monkeypatch, 7, lambda: os.kill(os.getpid(), number))
     with pytest.raises(raised):
         model().fit(DOCUMENTS, out=tmp_path / "run")
@@ -103,10 +100,9 @@ def test_a_signal_lets_the_batch_finish(whole, tmp_path, monkeypatch, capsys, nu
     assert said.count("\n") == 1
     assert "the batch is finished and saved" in said
     assert "--resume" in said
-    assert checkpoints.read_checkpoint(tmp_path / "run").arrays["steps"] == 8
+    assert checkpoint.read_checkpoint(tmp_path / "run/checkpoint").arrays["steps"] == 8
     monkeypatch.undo()
-    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
-    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
+    evaluate_often(monkeypatch)
     model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
     assert_same_bytes(whole, tmp_path / "run")
 
@@ -129,10 +125,9 @@ def test_under_posterior_the_step_is_made_small_and_stays_so(tmp_path, busy, mon
 
 
 @pytest.mark.parametrize("name", ["checkpoint.npz", "draws.npz"])
-def test_a_full_disk_is_one_line_and_can_be_gone_on_with(whole, tmp_path, monkeypatch, name):
+def test_a_full_disk_is_one_line_and_can_be_resumed(whole, tmp_path, monkeypatch, name):
     """While learning, and at the end of a run too short for a checkpoint."""
-    monkeypatch.setattr(chains, "FIRST_EVALUATION", 40)
-    monkeypatch.setattr(chains, "EVALUATION_GAP", 1)
+    evaluate_often(monkeypatch)
     replace = os.replace
 
     def full(source, path):
@@ -142,7 +137,7 @@ def test_a_full_disk_is_one_line_and_can_be_gone_on_with(whole, tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        patch.setattr(checkpoints, "EVERY", 0.0 if name == "checkpoint.npz" else np.inf)
+        patch.setattr(checkpoint, "SAVE_EVERY", 0.0 if name == "checkpoint.npz" else np.inf)
         with pytest.raises(InputError, match=r"could not write .*: No space left on device"):
             model().fit(DOCUMENTS, out=tmp_path / "run")
     model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
@@ -172,7 +167,7 @@ def test_nothing_is_overwritten(whole, tmp_path):
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     (tmp_path / "run/checkpoint").mkdir(parents=True)
     (tmp_path / "run/checkpoint/checkpoint.npz").write_bytes(b"PK not a zip")
-    with pytest.raises(InputError, match=r"checkpoint\.npz is damaged .*: to start over, .* rm -r .*run$"):
+    with pytest.raises(InputError, match=r"checkpoint\.npz is damaged .*: to start over, .* rm -r .*run/checkpoint$"):
         model().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
     np.savez(tmp_path / "run/checkpoint/checkpoint.npz", plain=np.array(json.dumps({"format": 1, "draws": []})))
     with pytest.raises(InputError, match=r"written by version 0\.1\.0 .* finish it with that version, or "):
@@ -287,7 +282,7 @@ def test_the_size_of_the_corpus_and_the_number_of_passes():
         DocumentStream(Corpus(texts), ["a", "b"], held_out=0, batch_size=1, passes=1, size=None, seed=0)
 
 
-def test_a_step_does_not_hang_on_what_was_drawn_ahead():
+def test_a_step_does_not_depend_on_what_was_drawn_ahead():
     settings = settings_of(model().get_params())
     one, two = (chains.begin(settings, model().get_params(), demo.vocabulary()) for _ in range(2))
     stream = DocumentStream(DOCUMENTS, None, held_out=0, batch_size=20, passes=1, size=None, seed=0)

@@ -8,7 +8,7 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda import expanded_mean
 from ergodica.lda.corpus import Documents
-from ergodica.lda.expanded_mean import FLOOR, ExpandedMean, phi_of
+from ergodica.lda.expanded_mean import THETA_FLOOR, ExpandedMean, phi_of
 from ergodica.lda.gibbs import Expectations
 
 WORDS, TOPICS, ALPHA, GAMMA = 4, 2, 0.3, 0.4
@@ -89,7 +89,7 @@ def test_with_gibbs_sampling_the_gradient_is_right_on_average():
 def test_phi_sums_to_one_and_the_start_is_above_the_floor():
     theta = ExpandedMean(3_000, 20, 10, ALPHA, GAMMA, 2, 1).init(seed=3)
     assert theta.dtype == np.float32
-    assert theta.min() >= FLOOR
+    assert theta.min() >= THETA_FLOOR
     assert abs(theta.mean() - 1) < 0.02  # 60,000 numbers with mean and variance 1: 5 standard errors
     np.testing.assert_allclose(phi_of(theta).sum(0, dtype=float), 1, atol=1e-6)
     np.testing.assert_array_equal(theta, ExpandedMean(3_000, 20, 10, ALPHA, GAMMA, 2, 1).init(seed=3))
@@ -101,7 +101,7 @@ def test_the_target_takes_batches_with_their_visit_numbers():
     theta = theta_at()
     (batch,) = target.batches
     np.testing.assert_array_equal(target.gradient_at(theta, batch, 5), lda.gradient(theta, DOCUMENTS, 7, 5))
-    assert target.domain.low == FLOOR
+    assert target.domain.low == THETA_FLOOR
     assert np.any(target.gradient_at(theta, (DOCUMENTS, 8), 5) != target.gradient_at(theta, batch, 5))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.lda.corpus import Documents
-from ergodica.lda.expanded_mean import FLOOR, ExpandedMean
+from ergodica.lda.expanded_mean import THETA_FLOOR, ExpandedMean
 from ergodica.lda.gibbs import expectations
 from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS
@@ -69,7 +69,7 @@ def trajectory(sampler: str, step_size: float, steps: int, alpha: float, gamma: 
         state = _finish(sampler, probed, jnp.asarray(gradient), draws, step_size)
         position = np.asarray(state.phase.position)
         assert np.all(np.isfinite(position))
-        assert position.min() >= np.float32(FLOOR)
+        assert position.min() >= np.float32(THETA_FLOOR)
         largest.append(float(position.max()))
     return np.array(largest)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from markupsafe import Markup
+
 # by sign and word, and not by colour alone
 SIGNS = {
     "reproduced": ("yes", "✓"),
@@ -18,26 +20,14 @@ POWER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?)0*(\d+)(?![\w.]\d)\b")
 COMMON_POWER = re.compile(r"(\([-\d.,]+ ± [\d.,]+\))e([+-]?)0*(\d+)\b")  # (1.2 ± 0.3)e-5
 
 
-def escaped(text: str) -> str:
-    """For element content and for attributes in either kind of quotes."""
-    return html.escape(text, quote=True)
-
-
-def badge(verdict: str, count: int | None = None) -> str:
-    """A verdict with its sign and colour, and how many have it."""
-    kind, sign = SIGNS[verdict]
-    number = "" if count is None else f"<b>{count}</b> "
-    return f'<span class="badge {kind}"><i aria-hidden="true">{sign}</i> {number}{verdict}</span>'
-
-
-def marked(text: str) -> str:
+def marked(text: str) -> Markup:
     """Escaped, with what stands in backquotes as code, and 1.2e-05 as a power of ten elsewhere."""
-    parts = escaped(text).split("`")
+    parts = html.escape(text, quote=True).split("`")
     if len(parts) % 2 == 0:  # one that is not closed is no mark
         parts[-2:] = ["`".join(parts[-2:])]
     parts[::2] = [COMMON_POWER.sub(_times, POWER.sub(_power, part)) for part in parts[::2]]
     parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
-    return "".join(parts)
+    return Markup("".join(parts))
 
 
 def _power(found: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ergodica.driver import checkpoint, pace
+from ergodica.driver import checkpoint
 from ergodica.errors import InputError
 
 

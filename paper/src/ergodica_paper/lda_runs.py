@@ -218,7 +218,7 @@ def learn(
             training.evaluate()
             wanted = [documents for documents in wanted if documents > training.documents]
             tell(training.documents / length.documents)
-    return chains, ""
+    return training, ""
 
 
 def begin_training(pool: DocumentPool, setup: Setup, topics: int, seed: int) -> Training:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +17,7 @@ from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.schedules import StepSizes
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, Leapfrog, Setting, State
+from ergodica.integrators.kernel import with_domain_only
 from ergodica.phase import Evaluation
 
 
@@ -141,15 +141,6 @@ class ExternalEngine:
         else:
             next(islice(self._batches, cursor["batches"], cursor["batches"]), None)
         self._given = int(cursor["batches"])
-
-
-class _Domain(eqx.Module):
-    domain: Any
-
-
-def with_domain_only(kernel: Kernel) -> Kernel:
-    """The kernel for the compiled halves of a step: they need nothing of the target but where it lies."""
-    return eqx.tree_at(lambda k: k.target, kernel, _Domain(kernel.target.domain))
 
 
 def _visit_seed(seed: int, chain: int, step: int) -> int:

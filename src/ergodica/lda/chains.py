@@ -14,13 +14,13 @@ import numpy as np
 
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.checkpoint import Checkpoint, Saved, Snapshot
-from ergodica.driver.external import with_domain_only
 from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.loop import Pace, now, run_loop
 from ergodica.driver.schedules import Polynomial, StepSizes
 from ergodica.errors import NonFiniteError
 from ergodica.host.signals import noted_interrupts
 from ergodica.integrators import Euler, Kernel, State
+from ergodica.integrators.kernel import with_domain_only
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.expanded_mean import ExpandedMean, is_finite, phi_of
 from ergodica.lda.noise import StepNoise, noise_of

@@ -48,9 +48,9 @@ def test_it_does_not_hang_on_how_the_documents_are_cut():
 def test_the_truth_beats_word_frequencies_and_mixed_topics():
     documents, truth = demo.documents(100), demo.truth().astype(np.float32)
     counts = np.bincount(demo.documents(500, seed=1).words, minlength=300)
-    found = perplexity(truth, [], [documents], demo.GAMMA, counts, 0)
+    found = perplexity(truth, [], [documents], demo.TOPIC_PRIOR, counts, 0)
     mixed = np.roll(truth, 15, axis=0)
-    worse = perplexity(mixed, [], [documents], demo.GAMMA, counts, 0)
+    worse = perplexity(mixed, [], [documents], demo.TOPIC_PRIOR, counts, 0)
     assert found.single < worse.single < found.unigram < 300
     assert found.single < 0.4 * found.unigram
 

@@ -4,11 +4,11 @@
 
 Items: perplexity, paper, growth; all of them if none is named. 60,000 articles of ../shared/data/wikipedia (or
 ERGODICA_DATA) with the vocabulary of 8,000 words, 50 topics, two cores. For every seed the articles are put in another
-order, the first 1,000 are held out, and all are looked at by one evaluator: document completion with every tenth token
+order, the first 1,000 are held out, and all are judged by one evaluator: document completion with every tenth token
 asked for, single sample against single sample; of a peer the better figure of its own prior of topics in a document and
 of ours. A peer is timed while it learns, not while its corpus is made. Ours learns from the same documents in the same
-order, and goes on where those of the peer end; its looks at the held-out documents are not timed. A figure counts as
-reached where it holds for three looks. Exit code 1 if a bound is missed.
+order, and continues where those of the peer end; evaluations on held-out documents are not timed. A figure counts as
+reached where it holds for three evaluations. Exit code 1 if a bound is missed.
 """
 
 import os
@@ -41,8 +41,8 @@ from ergodica.lda.stream import DocumentBatch
 DATA = Path(os.environ.get("ERGODICA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "wikipedia"
 TOPICS, HELD_OUT = 50, 1_000
 PEERS_DOCUMENTS, TOMOTOPY_DOCUMENTS, ITERATIONS = 20_000, 10_000, 100
-LOOK = 1_000  # documents between two looks
-LOOKS = 3  # in a row, for which a figure must hold
+EVALUATION_GAP = 1_000  # documents between two evaluations
+EVALUATIONS_IN_A_ROW = 3  # in a row, for which a figure must hold
 SWEEPS = 50  # of the evaluator
 GAMMA = 0.1  # ours, of topics in a document
 SAMPLERS = ("sgrhmc", "sgrld")
@@ -177,23 +177,23 @@ def learn(training: Training, documents: Documents, size: float, first: int = 0)
 
 
 def curve(sampler: str, seed: int, documents: Documents, evaluate: Evaluator, goal: float) -> list[Reached]:
-    """Seconds and perplexity at every look, until it is as good as the goal or one pass is over."""
-    training, seconds, looks = training_of(sampler, seed), 0.0, []
+    """Seconds and perplexity at every evaluation, until it is as good as the goal or one pass is over."""
+    training, seconds, evaluations = training_of(sampler, seed), 0.0, []
     learn(training_of(sampler, seed), documents.take(range(400)), len(documents))  # compiles
-    for first in range(0, len(documents), LOOK):
-        part = documents.take(range(first, min(first + LOOK, len(documents))))
+    for first in range(0, len(documents), EVALUATION_GAP):
+        part = documents.take(range(first, min(first + EVALUATION_GAP, len(documents))))
         seconds += learn(training, part, len(documents), first)
-        looks.append(Reached(seconds, evaluate(training.learner.phi, GAMMA)))
-        if np.isfinite(time_to(goal, looks)):
+        evaluations.append(Reached(seconds, evaluate(training.learner.phi, GAMMA)))
+        if np.isfinite(time_to(goal, evaluations)):
             break
-    return looks
+    return evaluations
 
 
-def time_to(perplexity: float, looks: list[Reached]) -> float:
-    """Seconds at the first of three looks in a row that are as good; infinite where there are none."""
-    for place in range(len(looks) - LOOKS + 1):
-        if all(look.perplexity <= perplexity for look in looks[place : place + LOOKS]):
-            return looks[place].seconds
+def time_to(perplexity: float, evaluations: list[Reached]) -> float:
+    """Seconds at the first of three evaluations in a row that are as good; infinite where there are none."""
+    for place in range(len(evaluations) - EVALUATIONS_IN_A_ROW + 1):
+        if all(evaluation.perplexity <= perplexity for evaluation in evaluations[place : place + EVALUATIONS_IN_A_ROW]):
+            return evaluations[place].seconds
     return float("inf")
 
 
@@ -213,12 +213,12 @@ def against_peers(seeds: int) -> list[Row]:
         peers |= {"scikit-learn": scikit_learn(some, seed, evaluate), "tomotopy": tomotopy(fewer, seed, evaluate)}
         print(f"seed {seed}:", ", ".join(f"{name} {peer}" for name, peer in peers.items()), flush=True)
         for sampler in SAMPLERS:
-            looks = curve(sampler, seed, stream, evaluate, min(peer.perplexity for peer in peers.values()))
-            seconds = {name: time_to(peer.perplexity, looks) for name, peer in peers.items()}
+            evaluations = curve(sampler, seed, stream, evaluate, min(peer.perplexity for peer in peers.values()))
+            seconds = {name: time_to(peer.perplexity, evaluations) for name, peer in peers.items()}
             for name, peer in peers.items():
                 ratios.setdefault((name, sampler), []).append(seconds[name] / peer.seconds)
             told = ", ".join(f"{name} after {value:.2f} s" for name, value in seconds.items())
-            print(f"  {sampler} as good as {told}; {looks[-1]} at the end", flush=True)
+            print(f"  {sampler} as good as {told}; {evaluations[-1]} at the end", flush=True)
     bounds = {"gensim": 1 / 3, "scikit-learn": 1 / 5, "tomotopy": 1.2}
     return [
         Row(f"{sampler}: seconds to the perplexity of {name}, of its seconds", float(np.median(found)), bounds[name])
@@ -259,9 +259,9 @@ def growth() -> list[Row]:
         answer = subprocess.run(
             [sys.executable, __file__, "--grow", folder], capture_output=True, text=True, check=True
         )
-    looks = json.loads(answer.stdout.splitlines()[-1])
-    early, late = looks[0], looks[-1]
-    middle = looks[len(looks) // 2]
+    evaluations = json.loads(answer.stdout.splitlines()[-1])
+    early, late = evaluations[0], evaluations[-1]
+    middle = evaluations[len(evaluations) // 2]
     per_document = [
         (b["seconds"] - a["seconds"]) / (b["documents"] - a["documents"]) for a, b in ((early, middle), (middle, late))
     ]
@@ -275,15 +275,15 @@ def growth() -> list[Row]:
 
 def grow() -> None:
     """Learns from the stream, and says in JSON how much memory and time it took by then."""
-    looks: list[dict[str, float]] = []
+    evaluations: list[dict[str, float]] = []
     with Corpus(articles(), vocabulary(), batch_size=200, held_out=HELD_OUT) as corpus:
         training, start = training_of("sgrhmc", 0), time.perf_counter()
         for number, part in enumerate(corpus):
             training.step(DocumentBatch(part, corpus.given - len(part), 59_000))
             if number % 25 == 24 or training.documents >= 58_900:
                 seconds = time.perf_counter() - start
-                looks.append({"documents": training.documents, "seconds": seconds, "memory": resident()})
-    print(json.dumps(looks))
+                evaluations.append({"documents": training.documents, "seconds": seconds, "memory": resident()})
+    print(json.dumps(evaluations))
 
 
 def resident() -> float:

@@ -314,5 +314,5 @@ def _bars(axis: Any, timings: Sequence[Timing]) -> None:
 
 ITEM = lda_item(
     "lda-runtime", "Topic models: seconds per 100 documents", "figure 3 (lower left)", run,
-    ("ergodica_paper/lda_runtime.py", "ergodica/lda/learner.py"), (15, 200),
+    ("ergodica_paper/lda_runtime.py", "ergodica/lda/chains.py"), (15, 200),
 )  # fmt: skip

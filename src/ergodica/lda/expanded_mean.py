@@ -65,7 +65,7 @@ class ExpandedMean:
             positive_number(name, getattr(self, name))
 
     def init(self, seed: int = 0, evenness: float = 1.0) -> np.ndarray:
-        """Independent Gamma numbers of this shape and mean 1; 1 as in the paper, more for topics that begin alike."""
+        """Independent Gamma numbers of this shape and mean 1; 1 as in the paper, more for topics that begin similar."""
         theta = np.random.default_rng(seed).standard_gamma(evenness, (self.words, self.topics), np.float32)
         return np.maximum(theta / np.float32(evenness), np.float32(self.floor))
 

@@ -1,4 +1,4 @@
-"""Fast normals against their law: moments, tails, bins; and that they hang on seed, step and row alone."""
+"""Fast normals against their law: moments, tails, bins; and that they depend on seed, step and row alone."""
 
 import numba
 import numpy as np

@@ -79,7 +79,7 @@ def test_word_probabilities_in_pieces(monkeypatch):
     phi, eta = RNG.random((4, 3)), RNG.random((4, 3))
     _, test = DOCUMENTS.split_tenth()
     whole = word_probabilities(phi, eta, test)
-    monkeypatch.setattr("ergodica.lda.perplexity.NUMBERS", 4)
+    monkeypatch.setattr("ergodica.lda.perplexity.PRODUCTS_HELD", 4)
     np.testing.assert_array_equal(word_probabilities(phi, eta, test), whole)
 
 

@@ -50,7 +50,7 @@ def expectations(
         phi: (V, K) float32, in C order: the probability of each word in each topic; a word's row in any scale.
         gamma: the prior of a document's topics.
         sweeps: in all; the first `burn_in` are not counted.
-        visit: the number in the stream of the first of these documents. The random numbers of document i hang on the
+        visit: the number in the stream of the first of these documents. The random numbers of document i depend on the
             seed and visit + i alone.
         estimator: "sampled" counts the topics drawn, as the paper does; "rao-blackwell" averages the probabilities they
             were drawn with: the same expectation, less noise.

@@ -20,7 +20,7 @@ CURVE_SIZES = {"wide": (860, 320), "narrow": (350, 260)}
 
 
 def write_report(folder: str | os.PathLike, out: str | os.PathLike | None = None) -> Path:
-    """Write the page of the run in `folder`, and say where it is; the same folder gives the same bytes.
+    """Write the page of the run in `folder`, and say where it is; the same folder gives the same page, bit for bit.
 
     Args:
         folder: what `LDA.save` or `ergodica lda fit --out` left.

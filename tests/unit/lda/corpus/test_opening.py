@@ -50,7 +50,7 @@ def test_plain_and_packed(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["bz2", "gz"])
-def test_all_streams_are_read_and_each_is_a_place_to_begin_anew(tmp_path, suffix):
+def test_all_streams_are_read_and_each_is_a_place_to_start_again(tmp_path, suffix):
     parts = [TEXT[k : k + 100_000] for k in range(0, len(TEXT), 100_000)]
     packed = [PACK[suffix](part) for part in parts]
     path = tmp_path / f"x.{suffix}"

@@ -100,29 +100,33 @@ class Fitted:
 
 def write_run(folder: Path, fitted: Fitted, topics: list[Topic]) -> None:
     """Into a folder that is there; run.json comes last, and says that the others are whole."""
-    state = dict(fitted.state)
-    arrays: dict[str, Any] = {"theta": state.pop("position"), **state, "counts": fitted.counts}
-    sums = {"theta.npz": write_whole(folder / "theta.npz", lambda file: np.savez(file, **arrays))}
-    steps = np.array(list(fitted.draws), np.int64)
-    phi = np.stack(list(fitted.draws.values())) if fitted.draws else np.zeros((0, *arrays["theta"].shape), np.float32)
-    drawn, shared = {"phi": phi, "steps": steps, "every": fitted.every}, (fitted.shares, fitted.lengths)
-    sums["draws.npz"] = write_whole(folder / "draws.npz", lambda file: np.savez(file, **drawn))
-    shares = dict(zip(("shares", "lengths"), shared, strict=True))
-    sums["shares.npz"] = write_whole(folder / "shares.npz", lambda file: np.savez(file, **shares))
-    columns = ("topic", "rank", "word", "probability", "low", "high")
+    state, phi = dict(fitted.state), list(fitted.draws.values())
+    theta = state.pop("position")
+    arrays: dict[str, dict[str, Any]] = {
+        "theta.npz": {"theta": theta, **state, "counts": fitted.counts},
+        "draws.npz": {
+            "phi": np.stack(phi) if phi else np.zeros((0, *theta.shape), np.float32),
+            "steps": np.array(list(fitted.draws), np.int64), "every": fitted.every,
+        },
+        "shares.npz": {"shares": fitted.shares, "lengths": fitted.lengths},
+    }  # fmt: skip
+    words = [(topic.number, rank, *word) for topic in topics for rank, word in enumerate(topic.words, 1)]
     texts = {
         "vocabulary.txt": "\n".join(fitted.vocabulary.words) + "\n",
         "samples.json": json.dumps(plain(fitted.samples)),
         "history.csv": _table(HistoryRow._fields, fitted.history),
-        FOR_PEOPLE: _table(columns, _topic_rows(topics)),
+        FOR_PEOPLE: _table(("topic", "rank", "word", "probability", "low", "high"), words),
     }
+    sums = {}
+    for name, content in arrays.items():
+        sums[name] = write_whole(folder / name, lambda file, content=content: np.savez(file, **content))
     sums |= {name: _write_text(folder / name, text) for name, text in texts.items()}
     told = {"format": RUN_FORMAT, **fitted.figures, "parameters": fitted.parameters, "files": sums}
     _write_text(folder / "run.json", json.dumps(seal.sealed(plain(told)), indent=1) + "\n")
 
 
 def read_run(folder: Path) -> Fitted:
-    """What `write` wrote; every complaint is one line that names the file."""
+    """What `write_run` wrote; every complaint is one line that names the file."""
     figures = figures_of(folder)
     _check_files(folder, figures.pop("files", None))
     words, topics = figures["words"], figures["topics"]
@@ -245,10 +249,6 @@ def _samples(path: Path, topics: int) -> list[dict[str, Any]]:
             if not all(isinstance(word, str) for word in sample["words"]):
                 raise InputError(f"{path}, document {number}: expected a list of words")
     return samples
-
-
-def _topic_rows(topics: list[Topic]) -> list[tuple[Any, ...]]:
-    return [(topic.number, rank, *word) for topic in topics for rank, word in enumerate(topic.words, 1)]
 
 
 def _table(names: tuple[str, ...], rows: list[Any]) -> str:

@@ -1,6 +1,7 @@
 """A small run: same shapes everywhere, so that its step is compiled once; and what must be the same in two."""
 
 import csv
+from functools import cache
 from pathlib import Path
 
 from ergodica.driver import checkpoint
@@ -13,6 +14,12 @@ FILES = ("theta.npz", "draws.npz", "shares.npz", "topics.csv", "vocabulary.txt",
 def model(**changes):
     given = {"batch_size": 20, "passes": 3, "held_out": 40, "sweeps": 6, "burn_in": 2, "draws": 3, "progress": False}
     return LDA(3, "sgrhmc", seed=4, **({"vocabulary": demo.vocabulary()} | given | changes))
+
+
+@cache
+def learnt():
+    """The model, fitted once for all tests of a process: they may not change it."""
+    return model().fit(DOCUMENTS)
 
 
 def evaluate_often(patch):

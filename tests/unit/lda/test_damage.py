@@ -9,11 +9,11 @@ from ergodica.lda import LDA
 from ergodica.lda.chains import Learner
 from ergodica.lda.run_files import read_unfinished
 from tests.attacks import damage
-from tests.unit.lda.small import DOCUMENTS, model
+from tests.unit.lda.small import DOCUMENTS, learnt, model
 
 
 def test_random_damage_to_a_finished_run(tmp_path):
-    model().fit(DOCUMENTS, out=tmp_path / "run")
+    learnt().save(tmp_path / "run")
     (tmp_path / "copies").mkdir()
     trials = damage.attack(tmp_path / "run", lambda folder: vars(LDA.load(folder)), tmp_path / "copies", 40)
     assert all(trial.has_held for trial in trials), damage.told(trials)

@@ -9,12 +9,12 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.host import seal
 from ergodica.lda import LDA, demo
-from tests.unit.lda.small import DOCUMENTS, model
+from tests.unit.lda.small import DOCUMENTS, learnt, model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fitted():
-    return model().fit(DOCUMENTS)
+    return learnt()
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from ergodica.errors import InputError
 from ergodica.lda import LDA, demo
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND, band_words
-from tests.unit.lda.small import DOCUMENTS, model
+from tests.unit.lda.small import DOCUMENTS, learnt, model
 
 WORDS = demo.vocabulary().words
 COUNTS = csr_matrix(DOCUMENTS.to_csr(300), shape=(160, 300))
 TEXTS = [" ".join(WORDS[number] for number in document) for document in DOCUMENTS]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fitted():
-    return model().fit(DOCUMENTS)
+    return learnt()
 
 
 def test_parameters_are_kept_as_given_and_cloned():

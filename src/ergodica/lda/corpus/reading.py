@@ -59,10 +59,6 @@ class ReadItem:
         self._reader, self.raw, self.place, self.position, self.tally = reader, raw, place, position, tally
         self._text: str | None = None
 
-    @property
-    def is_document(self) -> bool:
-        return self._reader is not None
-
     def text(self) -> str | None:
         """The text; None where there is none. Kept, instead of the raw document: it is asked for more than once."""
         if self._reader is not None and self.raw is not _TEXT_KNOWN:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ergodica.driver import checkpoint
+from ergodica.driver import checkpoint, loop
 from ergodica.errors import InputError
 
 

@@ -185,7 +185,7 @@ class _Clock:
         learner.model = TimedModel(**{f.name: getattr(model, f.name) for f in fields(model)})
         return learner
 
-    def _step(self, name: str, learner: Learner, batch: Batch) -> tuple[float, float]:
+    def _step(self, name: str, learner: Learner, batch: DocumentBatch) -> tuple[float, float]:
         """Seconds in the gradient, and in all else: random numbers and the recipe's update."""
         seconds: list[float] = learner.model.seconds  # pyright: ignore[reportAttributeAccessIssue]
         begin, before = now(), len(seconds)

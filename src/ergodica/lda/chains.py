@@ -25,7 +25,7 @@ from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.expanded_mean import ExpandedMean, is_finite, phi_of
 from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.perplexity import HeldOut, HistoryRow
-from ergodica.lda.run_files import DrawFiles
+from ergodica.lda.run_files import TopicDrawFiles
 from ergodica.lda.samplers import Method, draws_of
 from ergodica.lda.settings import Settings
 from ergodica.lda.stream import DocumentBatch, DocumentStream
@@ -258,7 +258,7 @@ class Training:
             "history": [list(row) for row in self.history], "evaluations": evaluations,
             "fixed_size": self.learner.fixed_size,
         }  # fmt: skip
-        return Snapshot(arrays, record, DrawFiles(dict(self.draws.held), self._written))
+        return Snapshot(arrays, record, TopicDrawFiles(dict(self.draws.held), self._written))
 
     def restore(self, saved: Saved, draws: dict[int, np.ndarray]) -> None:
         arrays, record = saved.arrays, saved.record

@@ -49,6 +49,7 @@ class ExpandedMean:
     words: int
     topics: int
     size: float
+    """S; `LDA` sets it to what is known at each step."""
     alpha: float
     gamma: float
     sweeps: int

@@ -16,6 +16,7 @@ from ergodica.lda import run_files
 from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.documents import is_csr
+from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.outcome import averaged_draws, conclude, versions
 from ergodica.lda.perplexity import AT_A_TIME, HistoryRow, Perplexity, numbered, perplexity, shares
 from ergodica.lda.run_files import Fitted
@@ -70,9 +71,9 @@ class LDA:
 
     def __init__(
         self, topics: int = 50, sampler: str = "sgrhmc", preset: str = "tuned", seed: int = 0, *,
-        vocabulary: Any = None, batch_size: int | None = None, passes: int | None = None, held_out: int = 0,
-        size: float | None = None, alpha: float | None = None, gamma: float | None = None, sweeps: int | None = None,
-        burn_in: int | None = None, estimator: str | None = None,
+        vocabulary: VocabularyLike | None = None, batch_size: int | None = None, passes: int | None = None,
+        held_out: int = 0, size: float | None = None, alpha: float | None = None, gamma: float | None = None,
+        sweeps: int | None = None, burn_in: int | None = None, estimator: str | None = None,
         step_size: float | tuple[float, float, float] | None = None, draws: int | None = None, progress: bool = True,
     ):  # fmt: skip
         # Kept as given and checked in `fit`, as scikit-learn's clone wants it; apart, as `topics` is a method too.

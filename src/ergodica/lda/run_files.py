@@ -338,7 +338,7 @@ def _check_no_draws(folder: Path) -> None:
         )
 
 
-class DrawFiles:
+class TopicDrawFiles:
     """The draws kept so far, beside a checkpoint; each is written once, and removed when no checkpoint needs it.
 
     Args:

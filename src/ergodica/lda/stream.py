@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.sources import sources_of
+from ergodica.lda.corpus.vocabulary import VocabularyLike
 
 # Documents: a smaller corpus is read as often as it takes to see that many.
 ENOUGH_DOCUMENTS = 50_000
@@ -35,8 +36,8 @@ class DocumentStream:
     """
 
     def __init__(
-        self, given: Any, vocabulary: Any, *, held_out: int, batch_size: int, passes: int | None, size: float | None,
-        seed: int, visit: int = 0, before: float = 0, enough: int = ENOUGH_DOCUMENTS,
+        self, given: Any, vocabulary: VocabularyLike | None, *, held_out: int, batch_size: int, passes: int | None,
+        size: float | None, seed: int, visit: int = 0, before: float = 0, enough: int = ENOUGH_DOCUMENTS,
     ):  # fmt: skip
         self._size, self._enough, self._passes = size, enough, passes
         self._visit, self._before = visit, before

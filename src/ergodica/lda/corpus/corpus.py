@@ -18,7 +18,7 @@ from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.corpus.formats import DOCUMENT_LIMIT
 from ergodica.lda.corpus.sources import Numbers, marks_of, sources_of
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.vocabulary import Vocabulary
+from ergodica.lda.corpus.vocabulary import Vocabulary, VocabularyLike
 
 VOCABULARY_DOCUMENTS = 10_000  # of the stream's beginning, of which a vocabulary is built
 VOCABULARY_CHARACTERS = 64 << 20  # or as many of them as have this many characters: they are held in memory
@@ -52,7 +52,7 @@ class Corpus:
     """
 
     def __init__(
-        self, sources: Any, vocabulary: Any = None, *, held_out: int = 0, batch_size: int = 50,
+        self, sources: Any, vocabulary: VocabularyLike | None = None, *, held_out: int = 0, batch_size: int = 50,
         shuffle_buffer: int = 4096, seed: int = 0, passes: int | None = 1, limit: int = DOCUMENT_LIMIT,
     ):  # fmt: skip
         whole("held_out", held_out)
@@ -175,7 +175,9 @@ class Corpus:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def _beginning(self, vocabulary: Any, limit: int) -> tuple[Vocabulary, Iterator[reading.ReadItem]]:
+    def _beginning(
+        self, vocabulary: VocabularyLike | None, limit: int
+    ) -> tuple[Vocabulary, Iterator[reading.ReadItem]]:
         """The vocabulary, and all items of the first pass."""
         items = reading.read(self._sources, reading.THE_BEGINNING, limit)
         if len(self._sources) == 1 and isinstance(self._sources[0], Numbers):

@@ -176,7 +176,7 @@ def unpacked_chunks(file: Readable, kind: str, name: str, tally: Tally, start: i
                     if piece.strip(b"\0"):  # files are filled up with zeros to whole blocks on tapes
                         tally.add("trailing", name)
                     return
-                stream, restart = _DECOMPRESSORS[kind](), read - len(piece)
+                stream, restart = _STREAM_KINDS[kind](), read - len(piece)
             try:
                 for data in _drained(stream, piece):
                     given += len(data)
@@ -230,7 +230,7 @@ class _Gzip:
         return self._inner.unused_data
 
 
-_DECOMPRESSORS = {"bz2": bz2.BZ2Decompressor, "gzip": _Gzip}
+_STREAM_KINDS = {"bz2": bz2.BZ2Decompressor, "gzip": _Gzip}
 
 
 def parallel_chunks(file: Any, name: str, tally: Tally) -> Iterator[Chunk]:

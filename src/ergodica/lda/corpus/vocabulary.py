@@ -118,7 +118,7 @@ class Vocabulary:
         return cls([f"word{number}" for number in range(size)])
 
     @classmethod
-    def given(cls, vocabulary: "Vocabulary | str | os.PathLike | Sequence[str]") -> "Vocabulary":
+    def given(cls, vocabulary: "VocabularyLike") -> "Vocabulary":
         """A vocabulary as people give it: itself, the path of a file, or a list of words."""
         if isinstance(vocabulary, Vocabulary):
             return vocabulary
@@ -143,3 +143,6 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} words: {', '.join(self.words[:3])}, ...)"
+
+
+VocabularyLike = Vocabulary | str | os.PathLike | Sequence[str]

@@ -20,7 +20,6 @@ from ergodica.lda.report.content import gather
 from ergodica.lda.report.curve import curve_svg
 from ergodica.lda.report.topic_map import _across, spots_of
 from ergodica.lda.run_files import read_run
-from ergodica.pages import clipped, duration, percent
 from tests.unit.lda.report_runs import WORDS, write_run
 
 HOSTILE = (
@@ -333,37 +332,3 @@ def test_the_curve_of_a_wide_range_is_logarithmic_and_a_long_one_thinned(tmp_pat
     assert "--averaged" not in svg
     assert max(path.count("L ") for path in re.findall(r' d="([^"]*)"', svg)) == 399
     assert "400 of 9,900 evaluations are drawn." in Page(write_report(run)).said()
-
-
-def test_text_is_cut_and_numbers_are_short():
-    assert clipped("a \n b\x00", 10) == "a b\ufffd"
-    assert clipped("x" * 50, 10) == "x" * 9 + "…"
-    assert [percent(x) for x in (0.4567, 0.0123, 0.00123, 1e-6, 0)] == ["46 %", "1.2 %", "0.12 %", "< 0.01 %", "0.00 %"]
-    assert [duration(s) for s in (1.234, 245, 8000)] == ["1.23 s", "4 min 5 s", "2 h 13 min"]
-
-
-def _luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    dark, light = sorted([_luminance(one), _luminance(other)])
-    return (light + 0.05) / (dark + 0.05)
-
-
-def test_text_can_be_read_in_light_and_dark():
-    style = files("ergodica.pages").joinpath("style.css").read_text("utf-8")
-    schemes = [
-        dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
-    ]
-    assert len(schemes) == 2
-    for scheme in schemes:
-        for text, ground in itertools.product(("ink", "soft", "link"), ("paper", "raised")):
-            assert contrast(scheme[text], scheme[ground]) >= 4.5, (text, ground)
-        for text, ground in (("single", "paper"), ("averaged", "paper"), ("ink", "bar"), ("ink", "chosen-fill")):
-            assert contrast(scheme[text], scheme[ground]) >= 4.5, (text, ground)
-    fills = re.findall(r"\.c\d rect \{ fill: (#\w{6})", style)
-    assert len(fills) == 6
-    assert all(contrast("#111111", fill) >= 4.5 for fill in fills)

@@ -159,7 +159,7 @@ def _check_files(folder: Path, sums: dict[str, str] | None) -> None:
     if sums is None:
         warnings.warn(
             f"{folder} was written by version 0.1.0 of ergodica, which left no checksums: whether it was damaged since "
-            "is not known",
+            "is unknown",
             stacklevel=4,
         )
         return

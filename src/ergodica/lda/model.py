@@ -22,7 +22,7 @@ from ergodica.lda.perplexity import AT_A_TIME, HistoryRow, Perplexity, numbered,
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import Settings, settings_of
 from ergodica.lda.stream import ENOUGH_DOCUMENTS, ENOUGH_IN_SMALL_STEPS, DocumentStream
-from ergodica.lda.topics import Coherence, Topic, band_edges, coherence, top_words, topics_of
+from ergodica.lda.topics import BAND_EDGES, Coherence, Topic, coherence, top_words, topics_of
 from ergodica.report import plain
 
 
@@ -116,8 +116,8 @@ class LDA:
             if folder is not None and run_files.is_finished(folder, identity):
                 self._fitted, self._training = run_files.read_run(folder), None
                 return self
-            training = begin(settings, self._parameters, stream.vocabulary)
-            training.hold_out(stream.held_out)
+            training = begin(settings, self._parameters, stream.corpus.vocabulary)
+            training.hold_out(stream.corpus.held_out)
             found = None if folder is None else run_files.read_unfinished(folder)
             if folder is not None and found is not None:
                 saved, draws = found
@@ -136,7 +136,7 @@ class LDA:
         training = self._going_on(settings)
         stream = self._stream(corpus, settings, training, is_part=True)
         if training is None:
-            training = begin(settings, self._parameters, stream.vocabulary)
+            training = begin(settings, self._parameters, stream.corpus.vocabulary)
         self._learn(settings, training, stream, {}, None)
         return self
 
@@ -165,7 +165,7 @@ class LDA:
     def bands(self) -> tuple[np.ndarray, np.ndarray]:
         """(low, high), each (topics, words): what holds 90 % of the draws of every probability."""
         draws = np.stack(list(self._known.draws.values()) or [self._known.phi])
-        low, high = np.quantile(draws, band_edges(), axis=0)
+        low, high = np.quantile(draws, BAND_EDGES, axis=0)
         return low.T, high.T
 
     @property
@@ -307,7 +307,7 @@ class LDA:
             stream.corpus.close()
         stopped = None if error is None else str(error)
         notes = {"identity": identity, "notes": stream.corpus.notes(), "stopped": stopped}
-        self._fitted = conclude(training, settings, stream.vocabulary, self._parameters, notes)
+        self._fitted = conclude(training, settings, stream.corpus.vocabulary, self._parameters, notes)
         self._training = training
         if folder is not None:
             run_files.write_run(folder, self._fitted, self.topics(run_files.WORDS_LISTED))

@@ -91,12 +91,8 @@ class Perplexity(NamedTuple):
     documents: int
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "perplexity": {"single": self.single, "averaged": self.averaged},
-            "unigram_perplexity": self.unigram,
-            "vocabulary": self.vocabulary,
-            "documents": self.documents,
-        }
+        figures = {"perplexity": {"single": self.single, "averaged": self.averaged}, "unigram_perplexity": self.unigram}
+        return figures | {"vocabulary": self.vocabulary, "documents": self.documents}
 
 
 class HistoryRow(NamedTuple):

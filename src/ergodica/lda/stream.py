@@ -53,14 +53,6 @@ class DocumentStream:
         elif vocabulary is not None and Vocabulary.given(vocabulary).words != given.vocabulary.words:
             raise InputError("the corpus has another vocabulary than the model: leave one of them out")
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.corpus.vocabulary
-
-    @property
-    def held_out(self) -> Documents:
-        return self.corpus.held_out
-
     def next(self) -> DocumentBatch | None:
         """The next batch; None after the last."""
         visit = self.corpus.given

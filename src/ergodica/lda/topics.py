@@ -9,6 +9,7 @@ from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents, Vocabulary
 
 BAND_LEVEL = 0.9  # of a band
+BAND_EDGES = (1 - BAND_LEVEL) / 2, (1 + BAND_LEVEL) / 2
 POSTERIOR_BAND, SPREAD_BAND = "posterior interval", "sampler spread"
 
 
@@ -45,10 +46,6 @@ def top_words(phi: np.ndarray, count: int) -> np.ndarray:
     return np.argsort(-phi, axis=0, kind="stable")[:count].T
 
 
-def band_edges() -> tuple[float, float]:
-    return (1 - BAND_LEVEL) / 2, (1 + BAND_LEVEL) / 2
-
-
 def topics_of(
     phi: np.ndarray, draws: Sequence[np.ndarray], shares: np.ndarray | None, vocabulary: Vocabulary, count: int
 ) -> list[Topic]:
@@ -56,10 +53,10 @@ def topics_of(
     phi: (words, topics), the mean of the draws.
     shares: (topics,), of all words.
     """
-    edges, found = band_edges(), []
+    found = []
     for k, words in enumerate(top_words(phi, count)):
         values = np.stack([draw[words, k] for draw in draws]) if len(draws) else phi[words, k][None]
-        low, high = np.quantile(values.astype(np.float64), edges, axis=0)
+        low, high = np.quantile(values.astype(np.float64), BAND_EDGES, axis=0)
         rows = zip(words, phi[words, k].tolist(), low.tolist(), high.tolist(), strict=True)
         named = [TopicWord(vocabulary.words[word], *figures) for word, *figures in rows]
         found.append(Topic(k, float("nan") if shares is None else float(shares[k]), named))

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from xml.parsers import expat
 
+import numpy as np
+
 from ergodica.errors import InputError
 from ergodica.lda.corpus.opening import Chunk, Opened
 from ergodica.lda.corpus.tally import Tally
@@ -167,19 +169,21 @@ class PlainText(Reader):
         return self._decoded(item)
 
 
-class Strings(Reader):
-    """Texts from any iterable."""
+class InMemory(Reader):
+    """Texts from any iterable, or documents that are numbers of words already."""
 
-    def __init__(self, strings: Iterable[str], tally: Tally, limit: int = DOCUMENT_LIMIT):
+    def __init__(self, documents: Iterable[Any], tally: Tally, limit: int = DOCUMENT_LIMIT):
         super().__init__("the texts", iter(()), tally, limit)
-        self._strings = strings
+        self._documents = documents
 
-    def items(self) -> Iterator[str]:
-        for text in self._strings:
+    def items(self) -> Iterator[Any]:
+        for document in self._documents:
             self.since += 1
-            yield text
+            yield document
 
     def text(self, item: Any) -> str | None:
+        if isinstance(item, np.ndarray):
+            raise InputError("these documents are numbers of words: they have no text")
         if isinstance(item, bytes):
             item = self._decoded(item)
         if not isinstance(item, str):

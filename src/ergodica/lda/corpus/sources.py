@@ -3,15 +3,13 @@
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Sized
 from itertools import chain, islice
 from typing import Any
 
-import numpy as np
-
 from ergodica.errors import InputError
 from ergodica.lda.corpus.documents import Documents, is_csr
-from ergodica.lda.corpus.formats import Extracted, JsonLines, MediaWiki, PlainText, Reader, Strings
+from ergodica.lda.corpus.formats import Extracted, InMemory, JsonLines, MediaWiki, PlainText, Reader
 from ergodica.lda.corpus.opening import STANDARD_INPUT, Chunk, Opened, is_address, without_password
 from ergodica.lda.corpus.tally import Tally
 
@@ -106,7 +104,7 @@ class Texts(DocumentSource):
         self.label = f"texts {self.total}"
 
     def open(self, tally: Tally, limit: int, byte: int) -> Reader:
-        return Strings(self._strings, tally, limit)
+        return InMemory(self._strings, tally, limit)
 
     def mark(self) -> str:
         # what makes its texts as they are asked for may take hours
@@ -122,7 +120,7 @@ class Numbers(DocumentSource):
         self.columns = int(documents.words.max(initial=-1)) + 1 if columns is None else columns
 
     def open(self, tally: Tally, limit: int, byte: int) -> Reader:
-        return _NumberReader(self.documents, tally)
+        return InMemory(self.documents, tally, limit)
 
     def mark(self) -> str:
         return hashlib.sha256(self.documents.starts.tobytes() + self.documents.words.tobytes()).hexdigest()
@@ -133,20 +131,6 @@ def marks_of(sources: list[DocumentSource]) -> list[str]:
     files = [source.place for source in sources if isinstance(source, File) and os.path.isfile(source.place)]
     of_files = dict(zip(files, file_marks(files), strict=True))
     return [of_files.get(getattr(source, "place", "")) or source.mark() for source in sources]
-
-
-class _NumberReader(Reader):
-    def __init__(self, documents: Documents, tally: Tally):
-        super().__init__("the documents", iter(()), tally)
-        self._documents = documents
-
-    def items(self) -> Iterator[np.ndarray]:
-        for document in self._documents:
-            self.since += 1
-            yield document
-
-    def text(self, item: Any) -> str | None:
-        raise InputError("these documents are numbers of words: they have no text")
 
 
 def recognise(name: str, head: bytes) -> type[Reader]:

@@ -29,7 +29,7 @@ class Expectations(NamedTuple):
 
 
 class GibbsPlan(NamedTuple):
-    """What a kernel is told of the sampling."""
+    """What a kernel has to know of the sampling."""
 
     gamma: np.float32
     sweeps: int

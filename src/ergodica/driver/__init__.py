@@ -3,8 +3,7 @@
 request -> build (a Plan) -> execute: loop over chunks (work, engine, chunk) -> run
 """
 
-from ergodica.driver.request import same
-from ergodica.driver.run import Run, load
-from ergodica.driver.schedules import cyclical, polynomial
+import lazy_loader
 
-__all__ = ["Run", "cyclical", "load", "polynomial", "same"]
+# Topic models use the loop and the checkpoints alone: they need not wait for the rest.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

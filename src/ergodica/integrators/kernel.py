@@ -199,6 +199,15 @@ class Kernel(eqx.Module):
         return State(phase, state.noise, state.steps + 1), info
 
 
+class _DomainOnly(eqx.Module):
+    domain: Any
+
+
+def with_domain_only(kernel: Kernel) -> Kernel:
+    """The kernel for the compiled halves of a step: they need nothing of the target but where it lies."""
+    return eqx.tree_at(lambda k: k.target, kernel, _DomainOnly(kernel.target.domain))
+
+
 def default_integrator(recipe: Recipe) -> Integrator | Leapfrog:
     """Leapfrog for D = 0; Splitting for one Gaussian momentum with D on it alone; else Euler."""
     if not recipe.diffusion:

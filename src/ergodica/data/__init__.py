@@ -1,9 +1,6 @@
 """Rows and batches: arrays, files larger than memory, iterables, and shuffled streams from them."""
 
-from ergodica.data.arrays import npy
-from ergodica.data.iterable import Batches, batches
-from ergodica.data.parquet import parquet
-from ergodica.data.source import Source
-from ergodica.data.stream import Stream, open_stream
+import lazy_loader
 
-__all__ = ["Batches", "Source", "Stream", "batches", "npy", "open_stream", "parquet"]
+# The names are listed in __init__.pyi: a run loads only the kind of source that it has.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

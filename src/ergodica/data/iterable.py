@@ -116,7 +116,7 @@ class Batches(Source):
 
 
 class BatchStream(AbstractContextManager):
-    """Batches from an iterable, cut to `batch_size` rows: a short last batch goes on with the next epoch's rows."""
+    """Batches from an iterable, cut to `batch_size` rows: a short last batch is filled up from the next epoch."""
 
     def __init__(self, source: Batches, batch_size: int, is_paired: bool = False):
         self.source, self.batch_size, self.is_paired = source, batch_size, is_paired

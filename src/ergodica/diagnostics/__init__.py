@@ -1,6 +1,6 @@
-"""Verdicts on draws: did the chains meet, how many draws are they worth, and is it the law that was asked for?"""
+"""Verdicts on draws: did the chains meet, how many draws are they worth, and is it the right law?"""
 
-from ergodica.diagnostics.summary import summary
-from ergodica.diagnostics.verdict import Diagnosis, diagnose
+import lazy_loader
 
-__all__ = ["Diagnosis", "diagnose", "summary"]
+# The names are listed in __init__.pyi: a run needs no verdict before it is asked for one.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

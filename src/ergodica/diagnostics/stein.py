@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.compiling import sound_filter_jit
-from ergodica.data import Batches
+from ergodica.data.iterable import Batches
 from ergodica.diagnostics import temperatures
 from ergodica.diagnostics.columns import Named, size_of_mean, widening
 from ergodica.diagnostics.thresholds import FEWEST_DRAWS, FEWEST_INDEPENDENT, LEAST_STEIN_P
@@ -36,10 +36,10 @@ LARGEST_DENSE = 200  # numbers; larger positions are whitened by their sds alone
 LEFT_OUT = "Stein discrepancy and configurational temperature were left out: "
 
 
-def check_target(target: Any) -> None:
-    if target is not None and not isinstance(target, Target):
+def check_target(given: Any) -> None:
+    if given is not None and not isinstance(given, Target):
         raise InputError(
-            f"target is {str(target)[:60]!r} ({type(target).__name__}): expected the target that was sampled, such as "
+            f"target is {str(given)[:60]!r} ({type(given).__name__}): expected the target that was sampled, such as "
             "eg.Posterior(...) or eg.Density(...)"
         )
 

@@ -16,7 +16,6 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.errors import InputError
-from ergodica.gradients.mode import Mode, find_mode
 from ergodica.host.validate import whole
 from ergodica.targets import DataTarget, Posterior, Target, Truth
 from ergodica.targets.position import check_position
@@ -146,12 +145,16 @@ class ControlVariates(eqx.Module):
     refresh: ClassVar[None] = None
 
     def __init__(self, centre: PyTree = None):
+        from ergodica.gradients.mode import Mode  # loaded where it is needed: most runs have no use for it
+
         is_mode = isinstance(centre, Mode)
         self.centre = centre.position if is_mode else centre
         self.whitening = centre.whitening if is_mode and centre.is_converged else None
 
     def settled(self, target: Target, position: PyTree) -> "ControlVariates":
         """With its centre known: the mode near `position`, unless one was given."""
+        from ergodica.gradients.mode import find_mode
+
         return self if self.centre is not None else ControlVariates(find_mode(target, position))
 
     def prepare(self, target: Target, position: PyTree) -> Referenced:

@@ -13,7 +13,7 @@ from ergodica import tree
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.draws import RunningMoments, add_draw
 from ergodica.driver.keys import Purpose
-from ergodica.driver.minibatches import Batches
+from ergodica.driver.minibatches import Minibatches
 from ergodica.energy import Gaussian
 from ergodica.integrators import Kernel, Leapfrog, Setting, State, StepInfo
 from ergodica.phase import Phase, Point
@@ -89,7 +89,7 @@ class StepRecord(NamedTuple):
 
 @sound_filter_jit
 def run_chunk(
-    kernel: Kernel, batches: Batches | None, keep: str | Callable, chain: Chain, span: ChunkPlan
+    kernel: Kernel, batches: Minibatches | None, keep: str | Callable, chain: Chain, span: ChunkPlan
 ) -> tuple[Chain, ChunkRecord]:
     """The first `span.made` of the steps; one compilation serves every chunk of a run.
 
@@ -269,7 +269,7 @@ def all_finite(phase: Phase) -> Array:
 
 
 def kinetic_temperature(kernel: Kernel, phase: Phase) -> Array:
-    """r^T M^-1 r / d over the Gaussian momenta, in the mean T; NaN where there is none."""
+    """r^T M^-1 r / d over the Gaussian momenta, on average T; NaN where there is none."""
     dtype = tree.common_dtype(phase.position)
     names = [name for name in kernel.recipe.momenta if isinstance(kernel.recipe.energy[name], Gaussian)]
     if not names:

@@ -1,9 +1,6 @@
 """What a run was made of, in a form that can be compared after months: numbers, compiled step, data, versions."""
 
 import os
-import platform
-from functools import cache
-from importlib import metadata
 from typing import Any
 
 import equinox as eqx
@@ -12,23 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.data import Batches, Source
 from ergodica.host.tracing import digest, traced
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
-from ergodica.targets import Posterior, Target
+from ergodica.targets import DataTarget, Target
 
 ROWS_LOOKED_AT = 1_000  # of data on disk that are looked at
-
-
-def versions() -> dict[str, str]:
-    names = ("ergodica", "jax", "jaxlib", "numpy", "equinox")
-    return {name: _version(name) for name in names} | {"python": platform.python_version()}
-
-
-@cache
-def _version(name: str) -> str:
-    return metadata.version(name)
 
 
 def numbers_of(thing: Any) -> str:
@@ -80,11 +66,13 @@ def data_digest(target: Target) -> str | None:
     data = target.data
     if data is None:
         return None
+    assert isinstance(target, DataTarget)
+    if target.source is None:
+        return digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
+    from ergodica.data import Batches
+
     if isinstance(data, Batches):
         return digest(str(target.size), *data.marks())
-    if not isinstance(data, Source):
-        return digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
-    assert isinstance(target, Posterior)
     index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS_LOOKED_AT)).astype(int))
     rows = jax.tree.leaves(target.rows(index))
     return digest(str(target.size), *map(_size_and_time, data.files()), *(np.asarray(leaf) for leaf in rows))

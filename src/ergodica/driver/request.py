@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -12,12 +12,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import structure
-from ergodica.data import Batches
+from ergodica.driver.draws import KeptSteps
 from ergodica.driver.minibatches import BATCH_KINDS
-from ergodica.driver.part_folder import part_folder
 from ergodica.errors import InputError
 from ergodica.fields import times
-from ergodica.gradients import ControlVariates, PerExample, Svrg
+from ergodica.gradients.noise import PerExample
 from ergodica.host import validate
 from ergodica.host.tracing import without_addresses
 from ergodica.host.validate import kind_of
@@ -25,7 +24,10 @@ from ergodica.integrators import Kernel, Leapfrog
 from ergodica.integrators.base import Integrator
 from ergodica.recipe import Recipe
 from ergodica.report import plain
-from ergodica.targets import Target
+from ergodica.targets import DataTarget, Target
+
+if TYPE_CHECKING:
+    from ergodica.gradients import ControlVariates, Svrg
 
 # at least
 WHOLE_NUMBERS = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}
@@ -72,7 +74,7 @@ class Request:
     temperature: float = 1.0
     integrator: Integrator | None = None
     gradient_noise: Any = None
-    estimator: ControlVariates | Svrg | None = None
+    estimator: "ControlVariates | Svrg | None" = None
     share_batches: bool = False
     batches: str | None = None
     warmup: int = 0
@@ -88,8 +90,6 @@ class Request:
             value = getattr(self, name)
             if isinstance(value, np.integer):  # JSON knows Python's numbers only
                 object.__setattr__(self, name, int(value))
-        if self.out is not None:
-            object.__setattr__(self, "out", Path(self.out))
 
     def check(self) -> None:
         """What can be seen without looking at the target."""
@@ -110,7 +110,7 @@ class Request:
         if self.batches is not None and self.batch_size is None:
             raise InputError(f"batches={self.batches!r} is for minibatches: give a batch_size, or leave batches out")
         if self.resume and self.out is None:
-            raise InputError("resume=True goes on with the run of a file: give its name as `out`")
+            raise InputError("resume=True continues the run of a file: give its name as `out`")
 
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
@@ -136,8 +136,10 @@ class Request:
                     "gradient_noise is what minibatches bring, and without batch_size there are none: give a "
                     "batch_size, or leave gradient_noise out"
                 )
+            if self.share_batches and not target.has_potential:
+                raise InputError("share_batches is for targets with data (eg.Posterior): leave it out")
             return
-        if target.size is None:
+        if not isinstance(target, DataTarget):
             raise InputError("batch_size is for targets with data (eg.Posterior); this target has none: leave it out")
         target.check_batch_size(self.batch_size)
         if isinstance(kernel.integrator, Leapfrog):
@@ -159,9 +161,13 @@ class Request:
 
     def _check_source(self, source: Any) -> None:
         """Data that are not in memory come in an order of their own."""
-        if isinstance(source, Batches) and self.batches is not None:
+        if source is None or self.batches is None:
+            return
+        from ergodica.data import Batches
+
+        if isinstance(source, Batches):
             raise InputError(f"the batches come as the iterable gives them: leave batches={self.batches!r} out")
-        if source is not None and self.batches not in (None, "epochs"):
+        if self.batches != "epochs":
             raise InputError(
                 f"data on disk come in epochs: leave batches={self.batches!r} out, or use target.loaded() if they fit "
                 "in memory"
@@ -178,13 +184,8 @@ class Request:
         return self.warmup + self.steps
 
     @property
-    def folder(self) -> Path | None:
-        """Where it is until it is finished."""
-        return None if self.out is None else part_folder(self.out)
-
-    @property
-    def out_path(self) -> Path | None:
-        return None if self.out is None else Path(self.out)
+    def kept(self) -> KeptSteps:
+        return KeptSteps(self.warmup, self.thin, self.total)
 
     def halved(self, settings: Mapping[str, Any]) -> "Request":
         """Half the step size, twice the steps, as many draws, from another seed; `settings` are those of the run.

@@ -22,7 +22,8 @@ SOURCES = [folder for folder in (PACKAGE, ROOT / "paper" / "src") if folder.is_d
 # What this tree promises. A later issue may raise a bound, in a commit of its own that says why.
 BOUNDS = {
     "Python files of the package": 190,
-    "lines of code of the package": 17_500,  # without docstrings, comments and blank lines
+    # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and was not reached
+    "lines of code of the package": 19_800,
     "modules loaded by eg.sample": 60,
     "modules loaded by eg.audit": 70,
     "modules loaded by eg.lda.LDA": 90,

@@ -82,7 +82,7 @@ def drive(diffusion, energy, layout, time, temperature, momentum, normal):
 def test_friction_of_the_wrong_sign_does_not_mend_it(moments, monkeypatch):
     monkeypatch.setattr(eg, "sghmc", other_sghmc)
     right = naive_sghmc.friction_claim(moments)
-    monkeypatch.setattr(splitting, "rub", drive)
+    monkeypatch.setattr(splitting, "exact_friction", drive)
     claim = naive_sghmc.friction_claim(naive_sghmc.all_moments(Ask()))
     assert claim.verdict == "not reproduced"
     assert "without end" in claim.explanation

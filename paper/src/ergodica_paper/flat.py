@@ -8,6 +8,7 @@ import numpy as np
 
 from ergodica.compiling import quick_filter_jit
 from ergodica.recipe import Recipe
+from ergodica.targets import Target
 from ergodica.tree import Layout
 from ergodica.verify.sde import RecipeSde, from_recipe, widened
 
@@ -25,28 +26,28 @@ class Matrices(NamedTuple):
     spans: dict[str, slice]
 
 
-def flat_sde(recipe: Recipe, target: Any) -> RecipeSde:
+def flat_sde(recipe: Recipe, target: Target) -> RecipeSde:
     """drift, diffusion and hamiltonian as functions of one vector, for `eg.certify_sde` and `eg.rebuild_curl`."""
     with jax.enable_x64(True):
         recipe, target = widened((recipe, target))
         return from_recipe(recipe, target, phase_like(recipe, target))
 
 
-def phase_like(recipe: Recipe, target: Any) -> Any:
+def phase_like(recipe: Recipe, target: Target) -> Any:
     """A phase of zeros in float64, of the shapes of this recipe on this target. Needs x64 mode."""
     start = jnp.asarray(target.init, jnp.float64)
     shapes = jax.eval_shape(lambda: recipe.draw_auxiliaries(start, jax.random.key(0), 1.0))
     return jax.tree.map(lambda leaf: np.zeros(leaf.shape), shapes)
 
 
-def start_of(recipe: Recipe, target: Any) -> np.ndarray:
+def start_of(recipe: Recipe, target: Target) -> np.ndarray:
     """A flat phase where the law lives: the target's `init`, auxiliaries at zero."""
     with jax.enable_x64(True):
         phase = phase_like(recipe, target)._replace(position=jnp.asarray(target.init, jnp.float64))
         return np.asarray(Layout.of(phase).ravel(phase))
 
 
-def matrices_at(recipe: Recipe, target: Any, count: int, seed: int) -> Matrices:
+def matrices_at(recipe: Recipe, target: Target, count: int, seed: int) -> Matrices:
     """At positions around `target.init`, positive where the domain is; auxiliaries of order one."""
     rng = np.random.default_rng([seed, 17])
     with jax.enable_x64(True):
@@ -63,5 +64,5 @@ def matrices_at(recipe: Recipe, target: Any, count: int, seed: int) -> Matrices:
 
 
 @quick_filter_jit
-def _matrices(recipe: Recipe, target: Any, layout: Layout, phases: Any) -> Any:
+def _matrices(recipe: Recipe, target: Target, layout: Layout, phases: Any) -> Any:
     return jax.vmap(lambda z: recipe.matrices(target, layout.unravel(z)))(phases)

@@ -41,7 +41,7 @@ PAPER_RATIO = max(PAPER_SECONDS.values()) / min(PAPER_SECONDS.values())
 # SGRLD does all that SGLD does and multiplies by theta as well. That it has the lower figure in the paper is chance: by
 # so much, at least, do the paper's figures vary.
 PAPER_NOISE = PAPER_SECONDS["sgld"] / PAPER_SECONDS["sgrld"]
-ALIKE = PAPER_RATIO * PAPER_NOISE  # the slowest over the fastest, at most
+SAME_TIME = PAPER_RATIO * PAPER_NOISE  # the slowest over the fastest, at most
 DEMO_TOPICS = 10
 WARM_UP = 3  # batches that are not counted: compilation, caches
 BUFFER = 200  # documents that are shuffled at a time in reading; as many are read before the clock starts
@@ -51,8 +51,8 @@ PARTS = {"gradient": "#555555", "update": "#9a9a9a", "reading": "#d9d9d9"}
 SOURCE = "section 4.2, figure 3 (lower left)"
 LIKENESS = (
     f"Over rounds, by Student's t as surely as {SURE:g} standard errors, the slowest sampler takes less than "
-    f"{ALIKE:.2f} times as long as the fastest: the paper's own ratio, {PAPER_RATIO:.2f}, times {PAPER_NOISE:.2f}, by "
-    "which its table has SGLD slower than SGRLD, which does all that SGLD does and more. Which is slowest and which "
+    f"{SAME_TIME:.2f} times as long as the fastest: the paper's own ratio, {PAPER_RATIO:.2f}, times {PAPER_NOISE:.2f}, "
+    "by which its table has SGLD slower than SGRLD, which does all that SGLD does and more. Which is slowest and which "
     "fastest is taken from the first round, which is not counted."
 )
 LARGEST = (
@@ -216,13 +216,15 @@ def claims_of(timings: Sequence[Timing], is_demo: bool) -> list[Claim]:
             ratios[f"{preset} preset, {way}"] = _ratio(mine)
             leads[f"{preset} preset, {way}"] = _least_lead(mine)
     free = len(timings[0].parts) - 2  # of the rounds that are counted
-    alike = [Answer(words, beyond_chance(ALIKE - ratio.value, ratio.error, free)) for words, ratio in ratios.items()]
+    same_time = [
+        Answer(words, beyond_chance(SAME_TIME - ratio.value, ratio.error, free)) for words, ratio in ratios.items()
+    ]
     largest = [Answer(words, beyond_chance(lead.value, lead.error, free)) for words, lead in leads.items()]
     seconds = {f"{t.sampler}, {t.preset} preset, {t.way}": Measurement.of(t.seconds) for t in timings}
     return [
         judged(
-            "lda-runtime", "The samplers take about the same time.", SOURCE, alike,
-            f"{counted(alike)}. The slowest over the fastest (the paper: {PAPER_RATIO:.2f}): {_listed(ratios)}.",
+            "lda-runtime", "The samplers take about the same time.", SOURCE, same_time,
+            f"{counted(same_time)}. The slowest over the fastest (the paper: {PAPER_RATIO:.2f}): {_listed(ratios)}.",
             {"slowest over fastest": _told(ratios), "seconds per 100 documents": _told(seconds)},
             rule=LIKENESS, picture="runtime", is_demo=is_demo,
         ),

@@ -8,6 +8,8 @@ import numpy as np
 
 from ergodica import tree
 from ergodica.phase import Point
+from ergodica.recipe import Recipe
+from ergodica.targets import Target
 from ergodica.verify.specimens import SAMPLERS
 from ergodica_paper import style
 from ergodica_paper.flat import matrices_at, phase_like
@@ -85,7 +87,7 @@ def place(name: str, seed: int) -> MapPlace:
     return MapPlace(name, kind_of(at.diffusion), kind_of(at.curl), blocks, gap)
 
 
-def _reads(recipe: Any, target: Any, key: Any) -> str:
+def _reads(recipe: Recipe, target: Target, key: Any) -> str:
     """What the block depends on, in words."""
     with jax.enable_x64(True):
         phase = phase_like(recipe, target)

@@ -132,7 +132,7 @@ def coordinate_names(phase: PyTree, root: str = "", limit: float = MOST_NAMES) -
     return tuple(names)
 
 
-def checked_position(who: str, target: Any, position: PyTree, advice: str) -> PyTree:
+def checked_position(who: str, target: Target, position: PyTree, advice: str) -> PyTree:
     """The position to look at, by default the target's `init`; refuses a target without a potential."""
     if not isinstance(target, Target) or not target.has_potential:
         raise InputError(

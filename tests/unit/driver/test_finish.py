@@ -1,6 +1,5 @@
 """The end of a run and who may write it: one process at a time, nothing half written, and the run asked for."""
 
-import errno
 import json
 import os
 import shutil
@@ -333,37 +332,6 @@ def test_a_finished_run_is_looked_at_under_the_lock(finished, out):
         run(out=out, resume=True)
     run(out=out, resume=True)
     assert os.listdir(out.parent) == ["run.nc"]
-
-
-def test_a_lock_file_that_was_removed_by_its_holder_is_not_held(out):
-    """The second had opened the file before the first removed it: a lock on that is a lock on nothing."""
-    first = Lock.beside(out)
-    first.__enter__()
-    opened, taken = os.open, []
-
-    def open_late(*arguments, **words):
-        handle = opened(*arguments, **words)
-        if not taken:
-            taken.append(first.__exit__())
-        return handle
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "open", open_late)
-        with Lock.beside(out):
-            patch.undo()
-            with pytest.raises(eg.InputError, match="written by another process"), Lock.beside(out):
-                pass
-    assert os.listdir(out.parent) == []
-
-
-def test_a_file_system_without_locks_is_no_reason_to_fail(out, monkeypatch):
-    def none(handle, how):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", none)
-    with Lock.beside(out):
-        pass
-    assert os.listdir(out.parent) == []
 
 
 def test_a_long_name_is_written(out):

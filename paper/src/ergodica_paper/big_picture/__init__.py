@@ -105,7 +105,7 @@ def run(ask: Ask) -> Result:
     text = (
         "The paper draws its Figure 1 by hand: all continuous Markov processes (red), those with the law exp(-H) "
         f"(blue), and the recipes (black), which it says are the blue ones. Here {len(found)} processes are placed by "
-        "eg.certify_sde, which is told drift, D and H and nothing else.",
+        "eg.certify_sde, which is reported drift, D and H and nothing else.",
         f"Those by another route are given no Q: {len(linear)} linear ones have their law from a Lyapunov equation "
         f"({linear.count(SINGULAR)} with a direction without noise), the others from a current along a stream "
         "function. eg.rebuild_curl then looks for their Q.",

@@ -80,7 +80,7 @@ def recipe(diffusion: Any, curl: Any, has_momentum: bool) -> eg.Recipe:
 def compiled(has_momentum: bool, length: int, tell: Callable[[int], None]) -> Callable[..., Counts]:
     """(choices, step sizes, seed) -> Counts of as many chains, each started from the exact law.
 
-    `tell` is told how many chains have been run, after each batch of them.
+    `tell` is reported how many chains have been run, after each batch of them.
     """
 
     def chain(job, step_size, key):

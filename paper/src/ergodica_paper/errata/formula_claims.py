@@ -9,6 +9,7 @@ import numpy as np
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
+from ergodica.targets import Target
 from ergodica.verify.specimens import SAMPLERS, bent
 from ergodica_paper.errata import formulas
 from ergodica_paper.errata.sampler_claims import law_of
@@ -160,7 +161,7 @@ def offset(seed: int) -> Made:
     return claim, Table("offset", "gSGRHMC with G^-1 = 1.5 sqrt|U + C|, by eg.certify.", columns, rows)
 
 
-def certified_with_offset(target: Any, shift: float, seed: int) -> Any:
+def certified_with_offset(target: Target, shift: float, seed: int) -> Any:
     return eg.certify(eg.gsgrhmc(scale=1.5, offset=shift), target, seed=seed)
 
 

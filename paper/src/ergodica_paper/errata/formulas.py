@@ -79,7 +79,7 @@ NOISY = LinearProcess(
 
 
 def rebuilt_curl(process: LinearProcess, method: Any = "closed form") -> Any:
-    """Q by `eg.rebuild_curl`, which is told drift, D and H."""
+    """Q by `eg.rebuild_curl`, which is reported drift, D and H."""
     energy = Bowl(np.linalg.inv(process.covariance))
     return eg.rebuild_curl(Linear(process.drift), ConstantMatrix(process.diffusion), energy, method=method)
 

@@ -25,7 +25,8 @@ from ergodica.gradients import GradientNoise, Known, PerExample, as_gradient_noi
 from ergodica.integrators import Integrator, Kernel, Leapfrog
 from ergodica.phase import Phase
 from ergodica.recipe import Recipe
-from ergodica.targets import Posterior, Target
+from ergodica.targets import Target
+from ergodica.targets.base import DataTarget
 from ergodica.tree import Layout
 from ergodica.verify.discrete.affine import (
     AffineStep,
@@ -167,7 +168,7 @@ class _Chain:
         return _Column(self, covariance, modes, self._subtracted(given, covariance, has_noise, compensate), batch_size)
 
     def _batch_noise(self, batch_size: int) -> tuple[np.ndarray, np.ndarray | None]:
-        if not isinstance(self.target, Posterior):
+        if not isinstance(self.target, DataTarget):
             raise InputError("batch_size is for targets with data (eg.Posterior): give this one gradient_noise=V")
         self.target.check_batch_size(batch_size)
         spread = self.spread = self.spread or example_spread(self.target, self.position, self.mean)

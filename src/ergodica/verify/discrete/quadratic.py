@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
-from ergodica.targets import Density, Posterior, Target
+from ergodica.targets import Density, Target
+from ergodica.targets.base import DataTarget
 from ergodica.tree import Layout
 
 SAME_DERIVATIVE = 1e-8  # relative change, in units of the law, up to which a derivative counts as constant
@@ -128,7 +129,7 @@ def _refuse_other(hessian: np.ndarray, other: np.ndarray) -> None:
         )
 
 
-def example_spread(target: Posterior, position: PyTree, mean: np.ndarray) -> ExampleSpread:
+def example_spread(target: DataTarget, position: PyTree, mean: np.ndarray) -> ExampleSpread:
     """The covariance of the examples' gradients at the mean, and how it grows away from it; from all rows."""
     layout, rng = Layout.of(position), np.random.default_rng(7)
     centre, elsewhere = jnp.asarray(mean), jnp.asarray(mean + (1 + np.abs(mean)) * rng.normal(size=mean.shape))
@@ -146,7 +147,7 @@ def example_spread(target: Posterior, position: PyTree, mean: np.ndarray) -> Exa
     return ExampleSpread(target.size, at_mean, None if is_same else _modes(target, layout, centre))
 
 
-def _modes(target: Posterior, layout: Layout, mean: Array) -> np.ndarray:
+def _modes(target: DataTarget, layout: Layout, mean: Array) -> np.ndarray:
     """Matrices with sum_j m_j X m_j = sum_i (k_i - k) X (k_i - k) / (N - 1) for every X, at most d^2 of them."""
     n, d = target.size, layout.size
     if n * d * d > HESSIAN_LIMIT:
@@ -162,7 +163,7 @@ def _modes(target: Posterior, layout: Layout, mean: Array) -> np.ndarray:
     return flat.reshape(-1, d, d)
 
 
-def _over_rows(target: Posterior, layout: Layout, vector: Array, directions: Array) -> tuple[np.ndarray, np.ndarray]:
+def _over_rows(target: DataTarget, layout: Layout, vector: Array, directions: Array) -> tuple[np.ndarray, np.ndarray]:
     """Every example's gradient (N, d) and the derivatives of it along the directions (N, directions, d)."""
     block = max(1, BLOCK_NUMBERS // (layout.size * (1 + len(directions))))
     bare, parts = target.without_data(), []
@@ -174,7 +175,7 @@ def _over_rows(target: Posterior, layout: Layout, vector: Array, directions: Arr
 
 @eqx.filter_jit
 def _example_derivatives(
-    target: Posterior, layout: Layout, vector: Array, directions: Array, rows: PyTree
+    target: DataTarget, layout: Layout, vector: Array, directions: Array, rows: PyTree
 ) -> tuple[Array, Array]:
     def gradients(x):
         return jax.vmap(layout.ravel)(target.example_gradients(layout.unravel(x), rows))

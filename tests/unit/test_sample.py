@@ -45,24 +45,24 @@ def test_any_pytree_dispersed_starts_and_schedules():
 
 
 def test_windows_hold_every_row_equally_often():
-    from ergodica.driver.minibatches import Windows
+    from ergodica.driver.minibatches import batches_for
 
     target = eg.Posterior(lambda q: -(q**2), lambda q, rows: -((rows - q) ** 2), np.arange(7.0))
-    windows = Windows(target, 3, False, seed=0)
+    windows = batches_for(target, 3, False, False, 0, "windows")
     seen = np.concatenate([np.asarray(windows.at(jnp.asarray([offset]))) for offset in range(7)])
     assert sorted(seen.tolist()) == sorted(np.arange(7.0).tolist() * 3)
-    pair = Windows(target, 2, True, seed=0)
+    pair = batches_for(target, 4, True, False, 0, "windows")
     assert isinstance(pair.at(jnp.asarray([0, 3])), eg.BatchPair)
 
 
 def test_runs_on_small_data_gather_their_rows():
-    from ergodica.driver.minibatches import Gathers, Windows, batches_for, rows_of
+    from ergodica.driver.minibatches import RowNumbers, Windows, batches_for
 
     target = eg.Posterior(lambda q: -(q**2), lambda q, rows: -((rows - q) ** 2), np.arange(100.0))
     assert isinstance(batches_for(target, 2, False, True, 0), Windows)
     gathers = batches_for(target, 10, True, True, 0)
-    assert isinstance(gathers, Gathers)
-    first, second = gathers.at(jnp.asarray(rows_of(gathers, 5).rows(0, 1, 1)[0]))
+    assert gathers.kind == "gathers"
+    first, second = gathers.at(jnp.asarray(RowNumbers(gathers, 5).rows(0, 1, 1)[0]))
     assert len(set(first.tolist())) == len(set(second.tolist())) == 5
     assert set(first.tolist()) != set(second.tolist())
 

@@ -13,7 +13,7 @@ from ergodica import tree
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.draws import RunningMoments, add_draw
 from ergodica.driver.keys import Purpose
-from ergodica.driver.minibatches import Batches
+from ergodica.driver.minibatches import Minibatches
 from ergodica.energy import Gaussian
 from ergodica.integrators import Kernel, Leapfrog, Setting, State, StepInfo
 from ergodica.phase import Phase, Point
@@ -89,7 +89,7 @@ class StepRecord(NamedTuple):
 
 @sound_filter_jit
 def run_chunk(
-    kernel: Kernel, batches: Batches | None, keep: str | Callable, chain: Chain, span: ChunkPlan
+    kernel: Kernel, batches: Minibatches | None, keep: str | Callable, chain: Chain, span: ChunkPlan
 ) -> tuple[Chain, ChunkRecord]:
     """The first `span.made` of the steps; one compilation serves every chunk of a run.
 

@@ -5,9 +5,9 @@ compiled loop a few hundred draws at a time in the precision of the position, th
 million draws in float32 would stand still, its next correction being below rounding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,10 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
-from ergodica.output.labelled import named
+from ergodica.output.labelled import Moments, named
+
+if TYPE_CHECKING:
+    from ergodica.output.blocks import BlockFile
 
 MEMORY_SHARE = 0.6  # of the memory available that draws may take
 STATISTICS = {  # by name, with its dtype; None: that of the position
@@ -62,18 +65,18 @@ class DrawShape(NamedTuple):
     def bytes(self) -> int:
         """Of one draw of all chains with its statistics."""
         draws = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.one))
-        return self.chains * (draws + sum(np.dtype(kind or self.dtype).itemsize for kind in STATISTICS.values()))
+        return self.chains * (draws + sum(kind.itemsize for kind in self.stats().values()))
 
     def stats(self) -> dict[str, np.dtype]:
         return {name: np.dtype(kind or self.dtype) for name, kind in STATISTICS.items()}
 
 
 class MemoryColumn:
-    """One array of all draws, (chain, draw, ...), in memory; it takes blocks (draw, chain, ...)."""
+    """One array of all draws in memory, as a `BlockFile` holds one on disk: blocks (draw, chain, ...) are appended."""
 
     def __init__(self, count: int, chains: int, shape: tuple[int, ...], dtype: Any):
         self.array = np.empty((chains, count, *shape), dtype)
-        self.count = 0
+        self.dtype, self.count = self.array.dtype, 0
 
     def append(self, block: np.ndarray) -> None:
         self.array[:, self.count : self.count + len(block)] = np.swapaxes(block, 0, 1)
@@ -82,63 +85,61 @@ class MemoryColumn:
     def truncate(self, count: int) -> None:
         self.count = count
 
-    def drawn(self) -> np.ndarray:
-        return self.array[:, : self.count]
+    def read(self) -> np.ndarray:
+        return np.swapaxes(self.array[:, : self.count], 0, 1)
 
 
 class Store:
-    """The columns of a run. Blocks are added in step order, one draw of all chains at a time."""
+    """The columns of a run. Blocks are added in step order, one draw of all chains at a time.
 
-    def __init__(self, shape: DrawShape, leaves: Sequence[Any], stats: dict[str, Any]):
+    Args:
+        names: of the leaves of a draw.
+        opened: makes a column, from its full name, its dtype and the shape of one draw of one chain.
+    """
+
+    def __init__(
+        self,
+        shape: DrawShape,
+        names: Iterable[str],
+        opened: "Callable[[str, Any, tuple[int, ...]], MemoryColumn | BlockFile]",
+    ):
         self.shape = shape
-        self.leaves = list(leaves)
-        self.stats = stats
+        pairs = zip(names, jax.tree.leaves(shape.one), strict=True)
+        self.leaves = {name: opened(f"posterior.{name}", leaf.dtype, leaf.shape) for name, leaf in pairs}
+        self.stats = {name: opened(f"sample_stats.{name}", kind, ()) for name, kind in shape.stats().items()}
 
     def add(self, draws: list[PyTree], stats: dict[str, np.ndarray]) -> None:
         """`draws`: of each chain, leaves (draw, ...); `stats`: arrays (chain, draw)."""
-        for column, *parts in zip(self.leaves, *map(jax.tree.leaves, draws), strict=True):
+        for column, *parts in zip(self.leaves.values(), *map(jax.tree.leaves, draws), strict=True):
             column.append(np.swapaxes(np.stack(parts), 0, 1))
         for name, column in self.stats.items():
-            column.append(np.ascontiguousarray(stats[name].T, column_dtype(column)))
+            column.append(np.ascontiguousarray(stats[name].T, column.dtype))
 
     def withdraw(self, chain: int, draw: PyTree) -> None:
         """Put `draw`, where the chain stays, for its last one, which does not stand."""
-        for column, value in zip(self.leaves, jax.tree.leaves(draw), strict=True):
-            _change_last(column, chain, value)
+        changes = list(zip(self.leaves.values(), jax.tree.leaves(draw), strict=True))
         for name, column in self.stats.items():
             if name != "step_size":
-                _change_last(column, chain, WITHDRAWN_STATISTICS.get(name, np.nan))
-
-    def columns(self) -> dict[str, Any]:
-        """All of them, by the names of their files."""
-        names = [] if self.shape.one is None else list(named(self.shape.one))
-        leaves = {f"posterior.{name}": column for name, column in zip(names, self.leaves, strict=True)}
-        return leaves | {f"sample_stats.{name}": column for name, column in self.stats.items()}
+                changes.append((column, WITHDRAWN_STATISTICS.get(name, np.nan)))
+        for column, value in changes:
+            last = np.array(column.read()[-1:])
+            last[0, chain] = value
+            column.truncate(column.count - 1)
+            column.append(last)
 
     def posterior(self) -> PyTree:
+        """Leaves (chain, draw, ...), as the statistics; those on disk memory-mapped."""
         if self.shape.one is None:
             return None
         structure = jax.tree.structure(self.shape.one)
-        return jax.tree.unflatten(structure, [drawn(column) for column in self.leaves])
+        return jax.tree.unflatten(structure, [_by_chain(column) for column in self.leaves.values()])
 
     def statistics(self) -> dict[str, np.ndarray]:
-        return {name: drawn(column) for name, column in self.stats.items()}
+        return {name: _by_chain(column) for name, column in self.stats.items()}
 
 
-def _change_last(column: Any, chain: int, value: Any) -> None:
-    last = np.array(drawn(column)[:, -1:])
-    last[chain] = value
-    column.truncate(column.count - 1)
-    column.append(np.ascontiguousarray(np.swapaxes(last, 0, 1)))
-
-
-def column_dtype(column: Any) -> np.dtype:
-    return column.array.dtype if isinstance(column, MemoryColumn) else column.dtype
-
-
-def drawn(column: Any) -> np.ndarray:
-    """All draws, (chain, draw, ...); those on disk memory-mapped."""
-    return column.drawn() if isinstance(column, MemoryColumn) else np.swapaxes(column.read(), 0, 1)
+def _by_chain(column: "MemoryColumn | BlockFile") -> np.ndarray:
+    return np.swapaxes(column.read(), 0, 1)
 
 
 def check_room(shape: DrawShape, count: int) -> None:
@@ -154,22 +155,16 @@ def check_room(shape: DrawShape, count: int) -> None:
 
 def in_memory(shape: DrawShape, count: int) -> Store:
     """Columns for `count` draws."""
-    leaves = [MemoryColumn(count, shape.chains, leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shape.one)]
-    stats = {name: MemoryColumn(count, shape.chains, (), kind) for name, kind in shape.stats().items()}
-    return Store(shape, leaves, stats)
+    names = map(str, range(len(jax.tree.leaves(shape.one))))
+    return Store(shape, names, lambda _, dtype, one: MemoryColumn(count, shape.chains, one, dtype))
 
 
 def on_disk(shape: DrawShape, folder: Path) -> Store:
     """Files in `folder`, begun or resumed."""
     from ergodica.output.blocks import BlockFile
 
-    def opened(group: str, name: str, dtype: Any, one: tuple[int, ...]) -> Any:
-        return BlockFile.open(folder, f"{group}.{name}", dtype, (shape.chains, *one))
-
-    one = {} if shape.one is None else named(shape.one)
-    leaves = [opened("posterior", name, leaf.dtype, leaf.shape) for name, leaf in one.items()]
-    stats = {name: opened("sample_stats", name, kind, ()) for name, kind in shape.stats().items()}
-    return Store(shape, leaves, stats)
+    names = [] if shape.one is None else named(shape.one)
+    return Store(shape, names, lambda name, dtype, one: BlockFile.open(folder, name, dtype, (shape.chains, *one)))
 
 
 # -- moments ------------------------------------------------------------------------------------------
@@ -230,9 +225,8 @@ def no_moments_yet(position: PyTree) -> RunningMoments:
     return RunningMoments(np.asarray(0), zeros, zeros)
 
 
-def moments_of_chains(chains: list[RunningMoments]) -> Any:
+def moments_of_chains(chains: list[RunningMoments]) -> Moments:
     """Count, mean and variance of each chain, leaves (chain, ...)."""
-    from ergodica.output.labelled import Moments
 
     def variance(part: RunningMoments) -> PyTree:
         n = int(part.number)

@@ -1,8 +1,9 @@
 """Chains over compiled chunks: one call for each chain on a thread per core, or for a group on the same batches."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -10,22 +11,73 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.driver.chunk import Chain, ChunkPlan, ChunkRecord, run_chunk, standing, with_reference
-from ergodica.driver.draws import (
-    MERGED_AFTER_DRAWS,
-    KeptSteps,
-    merged_moments,
-    moments_of_chains,
-    no_moments,
-    no_moments_yet,
-)
+from ergodica.driver.chunk import Chain, ChunkPlan, ChunkRecord, chunk_length, run_chunk, standing, with_reference
+from ergodica.driver.draws import MERGED_AFTER_DRAWS, merged_moments, moments_of_chains, no_moments, no_moments_yet
 from ergodica.driver.keys import chunk_keys, seed_words
-from ergodica.driver.minibatches import Batches, Drawn, places_ahead, rows_of
+from ergodica.driver.minibatches import Gathered, Independent, Minibatches, RowNumbers, Windows, places_ahead
+from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
-from ergodica.driver.streamed import Feed
 from ergodica.gradients.control import References
 from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
+
+if TYPE_CHECKING:
+    from ergodica.driver.streamed import Feed
+
+MOST_ROW_NUMBERS = 2**24  # numbers of rows that are drawn ahead for a chunk of one chain
+
+
+class Chains(ABC):
+    """The chains of a run: `Engine` in compiled code, `ExternalEngine` with gradients from outside.
+
+    Between two calls of `advance` they can be saved.
+    """
+
+    batch_kind: str | None = None
+    refresh: int | None = None
+    """Steps between two references of a gradient estimator, where it has them."""
+    chains: list[Chain]
+
+    def __init__(self, kernel: Kernel, request: Request, sizes: StepSizes, states: list[State], threads: Threads):
+        position = states[0].phase.position
+        self.kernel, self.sizes, self.kept, self.keep = kernel, sizes, request.kept, request.keep
+        self.threads, self.temperature = threads, jnp.asarray(request.temperature, float)
+        self.length = chunk_length(position, len(states), request.share_batches)
+        self.totals = [no_moments_yet(position)] * len(states) if request.keep == "moments" else None
+
+    @abstractmethod
+    def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
+        """Steps first, ..., first + count - 1 of every chain; None of one that is frozen. `following`: how many come
+        after them, to be read ahead."""
+
+    @abstractmethod
+    def saved(self) -> tuple[PyTree, Any]:
+        """All that a checkpoint must hold: arrays, and the cursor of the data."""
+
+    @abstractmethod
+    def restore(self, saved: PyTree, cursor: Any) -> None: ...
+
+    def close(self) -> None:
+        self.threads.close()
+
+    def program(self) -> int | None:
+        """A number that tells compiled chunks apart: those that agree have been compiled, and take as long."""
+        return None
+
+    def is_alive(self, chain: int) -> bool:
+        return bool(self.chains[chain].is_alive)
+
+    def frozen_draw(self, chain: int) -> PyTree:
+        """What a frozen chain adds at every step that is kept."""
+        position = self.chains[chain].state.phase.position
+        return self.keep(position) if callable(self.keep) else position
+
+    def moments(self) -> Any:
+        """Count, mean and variance of each chain, leaves (chain, ...); None where draws are kept."""
+        if self.totals is None:
+            return None
+        pairs = zip(self.totals, (chain.moments for chain in self.chains), strict=True)
+        return moments_of_chains([total if new is None else merged_moments(total, new) for total, new in pairs])
 
 
 def threads_for(chains: int) -> Threads:
@@ -47,59 +99,58 @@ def _as_here() -> Callable[[], None]:
     return enter
 
 
-def _device_of(batches: Batches | None) -> Any:
-    """Where rows were put that JAX may not move elsewhere; None where there are none."""
-    held = [leaf for leaf in jax.tree.leaves(batches) if isinstance(leaf, jax.Array) and leaf.committed]
-    return next(iter(held[0].devices())) if held else None
+class Engine(Chains):
+    """Chains in compiled chunks.
 
-
-class Engine:
-    """The chains of a run and how they go on; between two calls of `advance` it can be saved."""
+    Args:
+        own: each chain's reference of a gradient estimator, or None.
+        feed: where the batches come from a stream.
+    """
 
     def __init__(
         self,
         kernel: Kernel,
-        batches: Batches | None,
-        states: list[State],
-        *,
-        seed: int,
+        request: Request,
         sizes: StepSizes,
-        kept: KeptSteps,
-        temperature: float,
-        keep: str | Callable,
-        length: int,
-        is_shared: bool,
-        feed: Feed | None,
-        references: References,
-        own: list[PyTree],
+        states: list[State],
         threads: Threads,
+        *,
+        own: list[PyTree],
+        references: References,
+        batches: Minibatches | None,
+        feed: "Feed | None",
     ):
-        self.kernel, self.batches, self.keep = kernel, batches, keep
-        self.seed, self.sizes, self.kept, self.length = seed_words(seed), sizes, kept, length
-        self.numbered = rows_of(batches, seed)
-        self.temperature = jnp.asarray(temperature, float)
-        self.feed, self.references = feed, references
-        position = states[0].phase.position
-        is_moments, alive = keep == "moments", jnp.ones((), bool)
-        self._device = _device_of(batches)
+        super().__init__(kernel, request, sizes, states, threads)
+        self.seed, self.batches, self.feed = seed_words(request.seed), batches, feed
+        self.references, self.refresh = references, references.refresh
+        self.numbered = None
+        if batches is not None:
+            self.batch_kind = batches.kind
+        if feed is not None:
+            self.length = min(self.length, feed.longest)
+        if isinstance(batches, Gathered) and not isinstance(batches, Independent):
+            self.numbered = RowNumbers(batches, request.seed)
+            self.length = max(2, min(self.length, MOST_ROW_NUMBERS // (batches.length * (1 + batches.is_paired))))
+        # where rows were put that JAX may not move elsewhere
+        held = [leaf for leaf in jax.tree.leaves(batches) if isinstance(leaf, jax.Array) and leaf.committed]
+        self._device = next(iter(held[0].devices())) if held else None
+        alive = jnp.ones((), bool)
         self.chains = [
             self._placed(
-                Chain(state, alive, None, no_moments(position), reference) if is_moments
-                else Chain(state, alive, state.phase.position, None, reference)
+                Chain(state, alive, state.phase.position, None, reference) if self.totals is None
+                else Chain(state, alive, None, no_moments(state.phase.position), reference)
             )
             for state, reference in zip(states, own, strict=True)
         ]  # fmt: skip
-        self.totals = [no_moments_yet(position) for _ in states] if is_moments else None
-        self.groups = np.array_split(np.arange(len(states)), _workers(len(states))) if is_shared else None
-        self._threads = threads
+        groups = np.array_split(np.arange(len(states)), _workers(len(states)))
+        self.groups = groups if request.share_batches else None
 
     def close(self) -> None:
-        self._threads.close()
+        super().close()
         if self.feed is not None:
             self.feed.close()
 
     def program(self) -> int | None:
-        """A number that tells compiled chunks apart: those that agree have been compiled, and take as long."""
         leaves, structure = jax.tree.flatten((self.kernel, self.batches, self.chains[0]))
         kinds = tuple((leaf.shape, str(leaf.dtype)) if eqx.is_array(leaf) else leaf for leaf in leaves)
         try:
@@ -111,21 +162,16 @@ class Engine:
         """Where a chunk leaves it: a chain that JAX may still move is another program to it, compiled once more."""
         return chain if self._device is None else jax.device_put(chain, self._device)
 
-    def is_alive(self, chain: int) -> bool:
-        return bool(self.chains[chain].is_alive)
-
     def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
-        """Steps first, ..., first + count - 1 of every chain; None of one that is frozen. `following`: how many come
-        after them, to be read ahead."""
         if self.references.is_due(first):
             self._renew_references()
         handed = None if self.feed is None else self.feed.take(count, following, self.length)
         if self.groups is None:
             living = [i for i in range(len(self.chains)) if self.is_alive(i)]
-            jobs = {i: self._threads.submit(self._advance_one, i, first, count, handed) for i in living}
+            jobs = {i: self.threads.submit(self._advance_one, i, first, count, handed) for i in living}
             records = [jobs[i].result() if i in jobs else None for i in range(len(self.chains))]
         else:
-            groups = [self._threads.submit(self._advance_group, g, first, count, handed) for g in self.groups]
+            groups = [self.threads.submit(self._advance_group, g, first, count, handed) for g in self.groups]
             records = [record for job in groups for record in job.result()]
         if self.totals is not None and ((first + count) % self.length == 0 or first + count == self.kept.total):
             self._merge_moments(is_last=first + count == self.kept.total)
@@ -158,7 +204,7 @@ class Engine:
             places = np.zeros((self.length, *rows.shape[1:]), rows.dtype)
             places[:count] = rows
             return places
-        if not isinstance(self.batches, Drawn):
+        if not isinstance(self.batches, Windows | Independent):
             return None
         own = keys if self.groups is None else chunk_keys(self.seed, np.asarray(chain, np.int32), steps)
         return places_ahead(self.batches, own)
@@ -207,13 +253,7 @@ class Engine:
                 renewed = self.references.renewed(chain.state.phase.position, chain.reference)
                 self.chains[i] = chain._replace(reference=renewed)
 
-    def frozen_draw(self, chain: int) -> PyTree:
-        """What a frozen chain adds at every step that is kept."""
-        position = self.chains[chain].state.phase.position
-        return self.keep(position) if callable(self.keep) else position
-
     def saved(self) -> tuple[PyTree, Any]:
-        """All that a checkpoint must hold: arrays, and the cursor of the data."""
         cursor = None if self.feed is None else self.feed.cursor
         return (self.chains, self.totals, self.references.shared), cursor
 
@@ -225,10 +265,3 @@ class Engine:
             self.kernel = with_reference(self.kernel, self.references.shared)
         if self.feed is not None:
             self.feed.seek(cursor)
-
-    def moments(self) -> Any:
-        """Count, mean and variance of each chain, leaves (chain, ...); None where draws are kept."""
-        if self.totals is None:
-            return None
-        pairs = zip(self.totals, self.chains, strict=True)
-        return moments_of_chains([merged_moments(total, chain.moments) for total, chain in pairs if chain.moments])

@@ -1,6 +1,5 @@
 """Chains on a target whose gradient comes from outside JAX: called between two compiled halves of a step."""
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -12,48 +11,30 @@ from jaxtyping import PyTree
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.chunk import Chain, ChunkRecord, all_finite, is_finite_evaluation, kinetic_temperature, standing
-from ergodica.driver.draws import KeptSteps, RunningMoments, merged_moments, moments_of_chains, no_moments_yet
+from ergodica.driver.draws import RunningMoments, merged_moments
+from ergodica.driver.engine import Chains
 from ergodica.driver.keys import Purpose, step_keys
+from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
 from ergodica.errors import InputError
-from ergodica.integrators import Kernel, Leapfrog, Setting, State
+from ergodica.host.threads import Threads
+from ergodica.integrators import Kernel, Setting, State
 from ergodica.integrators.kernel import with_domain_only
 from ergodica.phase import Evaluation
 
 
-class ExternalEngine:
+class ExternalEngine(Chains):
     """Every chain, step by step; they take turns in the target's batches."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        states: list[State],
-        *,
-        seed: int,
-        sizes: StepSizes,
-        kept: KeptSteps,
-        temperature: float,
-        keep: str | Callable,
-    ):
-        if isinstance(kernel.integrator, Leapfrog):
-            raise InputError(
-                "this target gives gradients only, so there is no Metropolis test: use a recipe with friction"
-            )
-        self.kernel, self.target = kernel, kernel.target
-        self.light = with_domain_only(kernel)
-        self.seed, self.sizes, self.kept, self.keep = seed, sizes, kept, keep
-        self.temperature = jnp.asarray(temperature, float)
+    def __init__(self, kernel: Kernel, request: Request, sizes: StepSizes, states: list[State], threads: Threads):
+        super().__init__(kernel, request, sizes, states, threads)
+        self.target, self.light, self.seed = kernel.target, with_domain_only(kernel), request.seed
         self.chains = [Chain(state, jnp.ones((), bool), state.phase.position) for state in states]
-        position = states[0].phase.position
-        self.totals = [no_moments_yet(position) for _ in states] if keep == "moments" else None
-        self._batches, self._given = iter(kernel.target.batches), 0
-
-    def close(self) -> None:
-        pass
+        self._batches, self._given = iter(self.target.batches), 0
 
     def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
         notes: list[list[ChunkRecord]] = [[] for _ in self.chains]
-        was_alive = [bool(chain.is_alive) for chain in self.chains]
+        was_alive = [self.is_alive(i) for i in range(len(self.chains))]
         sizes = self.sizes.between(first, first + count)
         for step, size in zip(range(first, first + count), sizes, strict=True):
             for i in range(len(self.chains)):
@@ -82,7 +63,7 @@ class ExternalEngine:
         if bool(chain.is_alive) and bool(all_finite(probed.phase)):
             # a number of its own for every record, so that no two gradients share their random stream
             # the first one must be finite: later a chain may overflow, and is frozen
-            seed = _visit_seed(self.seed, i, step)
+            seed = int(np.random.SeedSequence([self.seed, i, step]).generate_state(1)[0])
             gradient = self.target.gradient_at(probed.phase.position, batch, seed, is_finite=step == 0)
         self.chains[i], record = _finish(self.light, chain, probed, gradient, draws, number, self.temperature)
         record = jax.tree.map(np.asarray, record)
@@ -121,13 +102,6 @@ class ExternalEngine:
             draws = standing(draws, is_alive[1:][kept], self.frozen_draw(chain))
         return record._replace(draws=draws)
 
-    def moments(self) -> Any:
-        return None if self.totals is None else moments_of_chains(self.totals)
-
-    def frozen_draw(self, chain: int) -> PyTree:
-        position = self.chains[chain].state.phase.position
-        return self.keep(position) if callable(self.keep) else position
-
     def saved(self) -> tuple[PyTree, Any]:
         return (self.chains, self.totals), {"batches": self._given}
 
@@ -141,10 +115,6 @@ class ExternalEngine:
         else:
             next(islice(self._batches, cursor["batches"], cursor["batches"]), None)
         self._given = int(cursor["batches"])
-
-
-def _visit_seed(seed: int, chain: int, step: int) -> int:
-    return int(np.random.SeedSequence([seed, chain, step]).generate_state(1)[0])
 
 
 @sound_filter_jit

@@ -7,11 +7,13 @@ decide for all.
 
 import time
 from contextlib import nullcontext
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ergodica.driver.checkpoint import Checkpoint, Snapshot
 from ergodica.host.progress import counting
 from ergodica.host.signals import Interrupts
+
+if TYPE_CHECKING:
+    from ergodica.driver.checkpoint import Checkpoint, Snapshot
 
 STRETCH_SECONDS = 1.5
 FIRST_COUNTS = (2, 2, 16)  # the first stretch compiles, the second is measured, the third is announced before that
@@ -53,7 +55,7 @@ class Work(Protocol):
         """Warn of what the last steps met, after it was saved: where warnings are errors, this ends the run."""
         ...
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> "Snapshot":
         """All that a checkpoint must hold; nothing in it changes later."""
         ...
 
@@ -126,7 +128,7 @@ _rates: dict[int | None, float] = {}
 class Decisions:
     """Everything that is decided between two stretches."""
 
-    def __init__(self, pace: Pace, checkpoint: Checkpoint | None, interrupts: Interrupts):
+    def __init__(self, pace: Pace, checkpoint: "Checkpoint | None", interrupts: Interrupts):
         self.pace, self.checkpoint, self.interrupts = pace, checkpoint, interrupts
 
     def first(self, work: Work) -> Border:
@@ -144,7 +146,9 @@ class Decisions:
         return Border(count, following, save, is_urgent, stop)
 
 
-def run_loop(work: Work, pace: Pace, checkpoint: Checkpoint | None, interrupts: Interrupts, show: bool = True) -> None:
+def run_loop(
+    work: Work, pace: Pace, checkpoint: "Checkpoint | None", interrupts: Interrupts, show: bool = True
+) -> None:
     """The work to its end, or to where a signal stops it; what it needs to be resumed is saved as it goes."""
     decisions = Decisions(pace, checkpoint, interrupts)
     done, expected, _ = work.reached()

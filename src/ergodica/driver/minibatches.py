@@ -15,7 +15,6 @@ independent: rows drawn with replacement.
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -28,6 +27,7 @@ from ergodica.data.buffers import Pool
 from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.phase import BatchPair
+from ergodica.targets import DataTarget
 
 BATCH_KINDS = ("windows", "epochs", "independent")
 ROW_NUMBERS = 2**18  # drawn at a time
@@ -104,74 +104,55 @@ def kind_for(size: int, batch_size: int, is_compensated: bool, kind: str | None)
     return kind
 
 
-def copy_for(
-    target: Any, batch_size: int, is_compensated: bool, seed: int, kind: str | None, threads: Threads
-) -> ShuffledCopy | None:
-    """Begun before it is known whether batches come in pairs, which are shorter; None where there are no windows."""
-    if kind_for(target.size, batch_size, is_compensated, kind) != "windows":
-        return None
-    return ShuffledCopy(target.data, target.size, batch_size - 1, seed, threads)
-
-
 def batches_for(
-    target: Any,
+    target: DataTarget,
     batch_size: int,
     is_paired: bool,
     is_compensated: bool,
     seed: int,
     kind: str | None = None,
     copy: ShuffledCopy | None = None,
-) -> "Batches":
+) -> "RowBatches":
     """Of the kind that `kind_for` names. `copy`: of the rows, where it was begun before."""
-    length = batch_size // 2 if is_paired else batch_size
-    kind = kind_for(target.size, batch_size, is_compensated, kind)
+    length, size = batch_size // 2 if is_paired else batch_size, target.size
+    kind = kind_for(size, batch_size, is_compensated, kind)
     if kind == "windows":
-        return Windows(target, length, is_paired, seed, copy)
+        copy = copy or ShuffledCopy(target.data, size, length - 1, seed)
+        return Windows(kind, length, is_paired, copy.rows(length - 1), size)
     if kind == "epochs" and is_compensated:
         raise InputError(
             "with batches='epochs' the gradients of neighbouring steps are not independent, and subtracting their "
             "noise would be wrong: use batches='windows', or gradient_noise=None"
         )
-    made = {"gathers": Gathers, "independent": Independent, "epochs": Epochs}[kind]
-    return made(jax.tree.map(jnp.asarray, target.data), length, target.size, is_paired)
+    made = Independent if kind == "independent" else Gathered
+    return made(kind, length, is_paired, jax.tree.map(jnp.asarray, target.data), size)
 
 
-class Batches(eqx.Module):
+class Minibatches(eqx.Module):
     """Each step's batch, taken in the loop from a place that was found ahead of it."""
 
-    kind: ClassVar[str]
+    kind: str = eqx.field(static=True)
     """For the file: what the batches are."""
-    length: eqx.AbstractVar[int]
-    is_paired: eqx.AbstractVar[bool]
+    length: int = eqx.field(static=True)
+    is_paired: bool = eqx.field(static=True)
 
     @abstractmethod
     def at(self, place: PyTree) -> PyTree:
         """The batch, or an `eg.BatchPair` of two, drawn independently, where the recipe reads z.potential."""
 
 
-class Drawn(Batches):
-    """Batches whose places come from the keys of their steps."""
+class RowBatches(Minibatches):
+    """Batches of rows that are in memory."""
 
-    @abstractmethod
-    def ahead(self, keys: Array) -> PyTree:
-        """Where the batches of some steps are, leaves (step, ...), from two keys for each, (step, 2)."""
+    rows: PyTree
+    size: int = eqx.field(static=True)
 
 
-class Windows(Drawn):
+class Windows(RowBatches):
     """Windows of `length` rows; in pairs at independent offsets."""
 
-    kind: ClassVar[str] = "windows"
-    rows: PyTree
-    length: int = eqx.field(static=True)
-    size: int = eqx.field(static=True)
-    is_paired: bool = eqx.field(static=True)
-
-    def __init__(self, target: Any, length: int, is_paired: bool, seed: int, copy: ShuffledCopy | None = None):
-        self.size, self.is_paired, self.length = target.size, is_paired, length
-        copy = copy or ShuffledCopy(target.data, target.size, length - 1, seed)
-        self.rows = copy.rows(length - 1)
-
-    def ahead(self, keys):
+    def ahead(self, keys: Array) -> Array:
+        """Where the batches of some steps are, (step, 1 or 2), from two keys for each, (step, 2)."""
         return _each(lambda key: jax.random.randint(key, (), 0, self.size), keys, self.is_paired)
 
     def at(self, place):
@@ -181,103 +162,55 @@ class Windows(Drawn):
         return _batch([window(offset) for offset in place])
 
 
-class Gathered(Batches):
-    """Rows at indices that differ from step to step."""
-
-    rows: PyTree
-    length: int = eqx.field(static=True)
-    size: int = eqx.field(static=True)
-    is_paired: bool = eqx.field(static=True)
+class Gathered(RowBatches):
+    """Rows at indices that differ from step to step: of epochs and gathers they come from the host (`RowNumbers`). A
+    permutation of all rows would take JAX longer than many steps."""
 
     def at(self, place):
         return _batch([jax.tree.map(lambda leaf, i=index: leaf[i], self.rows) for index in place])
 
 
-class Independent(Gathered, Drawn):
+class Independent(Gathered):
     """`length` rows drawn with replacement for every step."""
 
-    kind: ClassVar[str] = "independent"
-
-    def ahead(self, keys):
+    def ahead(self, keys: Array) -> Array:
+        """Row numbers, (step, 1 or 2, rows), from two keys for each step, (step, 2)."""
         return _each(lambda key: jax.random.randint(key, (self.length,), 0, self.size), keys, self.is_paired)
 
 
-class Numbered(Gathered):
-    """Rows whose numbers come from the host."""
+class RowNumbers:
+    """The row numbers of epochs or gathers, step after step: one sequence for each chain (and half of a pair), made in
+    blocks, each by a generator of its own, so that it does not depend on where a chunk begins.
 
+    A block of epochs is an epoch, and may last for many chunks; one of gathers holds the subsets of some steps.
+    """
 
-class Epochs(Numbered):
-    """Every row once in an epoch, which may outlast a chunk."""
-
-    kind: ClassVar[str] = "epochs"
-
-
-class Gathers(Numbered):
-    """`length` rows drawn without replacement for every step: a permutation of all rows would take JAX longer than
-    many steps."""
-
-    kind: ClassVar[str] = "gathers"
-
-
-def rows_of(batches: Batches | None, seed: int) -> "Orders | Subsets | None":
-    """What numbers the rows of a run's batches; None where they are found otherwise."""
-    if isinstance(batches, Numbered):
-        return Orders(batches, seed) if isinstance(batches, Epochs) else Subsets(batches, seed)
-    return None
-
-
-class Orders:
-    """The orders of the epochs of a run, for each chain the one that it is in: it may last for many chunks."""
-
-    def __init__(self, epochs: Numbered, seed: int):
-        self.epochs, self.seed = epochs, seed
+    def __init__(self, batches: Gathered, seed: int):
+        self.batches, self.seed = batches, seed
+        is_epochs, steps = batches.kind == "epochs", max(1, min(256, ROW_NUMBERS // batches.length))
+        self.block = batches.size if is_epochs else batches.length * steps
         self._kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
 
     def rows(self, chain: int, first: int, count: int) -> np.ndarray:
-        """Row numbers, (step, 1 or 2, rows): those of places first * n, ..., in the sequence of all epochs."""
-        length, size = self.epochs.length, self.epochs.size
-        places = np.arange(first * length, (first + count) * length)
-        numbers = places // size
+        """Those of `count` steps from `first` on, (step, 1 or 2, rows)."""
+        length = self.batches.length
+        numbers = range(first * length // self.block, ((first + count) * length - 1) // self.block + 1)
         columns = []
-        for part in range(1 + self.epochs.is_paired):
-            orders = [self._order(chain, part, epoch) for epoch in range(numbers[0], numbers[-1] + 1)]
-            columns.append(np.concatenate(orders)[places - numbers[0] * size].reshape(count, length))
-        return np.stack(columns, axis=1)
-
-    def _order(self, chain: int, part: int, epoch: int) -> np.ndarray:
-        kept = self._kept.get((chain, part))
-        if kept is None or kept[0] != epoch:
-            generator = np.random.default_rng([self.seed, chain, part, epoch])
-            kept = self._kept[chain, part] = epoch, generator.permutation(self.epochs.size).astype(np.int32)
-        return kept[1]
-
-
-class Subsets:
-    """Rows drawn without replacement, blocks of steps at a time: each block from a generator of its own, so that they
-    do not depend on where a chunk begins."""
-
-    def __init__(self, gathers: Numbered, seed: int):
-        self.gathers, self.seed = gathers, seed
-        self.block = max(1, min(256, ROW_NUMBERS // gathers.length))
-        self._kept: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
-
-    def rows(self, chain: int, first: int, count: int) -> np.ndarray:
-        """Row numbers, (step, 1 or 2, rows)."""
-        numbers = range(first // self.block, (first + count - 1) // self.block + 1)
-        columns = []
-        for part in range(1 + self.gathers.is_paired):
+        for part in range(1 + self.batches.is_paired):
             whole = np.concatenate([self._of_block(chain, part, number) for number in numbers])
-            columns.append(whole[first - numbers[0] * self.block :][:count])
+            columns.append(whole[first * length - numbers[0] * self.block :][: count * length].reshape(count, length))
         return np.stack(columns, axis=1)
 
     def _of_block(self, chain: int, part: int, number: int) -> np.ndarray:
         kept = self._kept.get((chain, part))
         if kept is None or kept[0] != number:
+            size, length = self.batches.size, self.batches.length
             generator = np.random.default_rng([self.seed, chain, part, number])
-            kept = self._kept[chain, part] = (
-                number,
-                subsets(generator, self.block, self.gathers.length, self.gathers.size),
-            )
+            if self.batches.kind == "epochs":
+                found = generator.permutation(size).astype(np.int32)
+            else:
+                found = subsets(generator, self.block // length, length, size).reshape(-1)
+            kept = self._kept[chain, part] = number, found
         return kept[1]
 
 
@@ -318,7 +251,7 @@ def _first_distinct(numbers: np.ndarray, length: int, size: int) -> tuple[np.nda
 
 
 @sound_filter_jit
-def places_ahead(batches: Drawn, keys: Array) -> PyTree:
+def places_ahead(batches: Windows | Independent, keys: Array) -> PyTree:
     """Where the batches of a chunk are, from all its keys (see `chunk_keys`)."""
     return batches.ahead(keys[:, 1:])
 

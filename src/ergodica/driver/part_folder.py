@@ -13,11 +13,13 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.driver.checkpoint import CHECKPOINT_FILE, Saved, read_checkpoint, starting_over
-from ergodica.driver.draws import RunningMoments, merged_moments, moments_of_chains
+from ergodica.driver.draws import Store
 from ergodica.errors import InputError
 from ergodica.host.lock import LOCK_FILE
 from ergodica.output.blocks import BlockFile
-from ergodica.output.labelled import Moments, named, unnamed
+from ergodica.output.labelled import Moments, moment_variables, moments_from, unnamed
+
+MOMENTS = "moments "
 
 
 def part_folder(out: Path | str) -> Path:
@@ -27,10 +29,13 @@ def part_folder(out: Path | str) -> Path:
 class DrawFiles:
     """The files of draws beside a checkpoint, as they were when it was taken."""
 
-    def __init__(self, columns: dict[str, BlockFile]):
+    def __init__(self, store: Store):
+        columns = columns_of(store)
         self._columns = list(columns.values())
         self.record = {name: column.description() for name, column in columns.items()}
-        self.last = {f"last {name}": _as_bytes(column.last()) for name, column in columns.items()}
+        self.last = {
+            f"last {name}": np.frombuffer(column.last().tobytes(), np.uint8) for name, column in columns.items()
+        }
 
     def write(self, folder: Path) -> dict[str, Any]:
         for column in self._columns:
@@ -41,8 +46,11 @@ class DrawFiles:
         pass
 
 
-def _as_bytes(array: np.ndarray) -> np.ndarray:
-    return np.frombuffer(array.tobytes(), np.uint8)
+def columns_of(store: Store) -> dict[str, BlockFile]:
+    """The columns of a store on disk, by the names of their files."""
+    columns = {f"posterior.{name}": column for name, column in store.leaves.items()}
+    columns |= {f"sample_stats.{name}": column for name, column in store.stats.items()}
+    return columns  # pyright: ignore[reportReturnType]
 
 
 def numbered_leaves(tree: PyTree) -> dict[str, np.ndarray]:
@@ -60,8 +68,9 @@ def leaves_into(saved: Saved, like: PyTree, folder: Path) -> PyTree:
     return jax.tree.unflatten(structure, found)
 
 
-def cut_to(saved: Saved, columns: dict[str, BlockFile]) -> None:
+def cut_to(saved: Saved, store: Store) -> None:
     """Cut the draws to those of the checkpoint; refused, before any is cut, where they are not as they were."""
+    columns = columns_of(store)
     for name, column in columns.items():
         words = saved.beside.get(name, {})
         if (words.get("dtype"), words.get("shape")) != (column.dtype.name, list(column.shape)):
@@ -111,38 +120,10 @@ def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, An
         groups.setdefault(group, {})[variable] = np.swapaxes(drawn, 0, 1)
     settings = saved.record["settings"] | {"is_finished": False}
     posterior = unnamed(groups["posterior"]) if groups["posterior"] else None
-    return posterior, groups["sample_stats"], settings, _moments(saved)
+    moments = {name.removeprefix(MOMENTS): x for name, x in saved.arrays.items() if name.startswith(MOMENTS)}
+    return posterior, groups["sample_stats"], settings, moments_from(moments)
 
 
-def moment_places(tree: PyTree) -> Any:
-    """Which of the leaves are the moments: of each chain those merged, and those not yet; None without any.
-
-    `tree`: what the chains save (`Engine.saved`).
-    """
-    leaves, structure = jax.tree.flatten(tree)
-    chains, totals = jax.tree.unflatten(structure, range(len(leaves)))[:2]
-    if totals is None:
-        return None
-    pairs = [(total, chain.moments) for total, chain in zip(totals, chains, strict=True)]
-    return [
-        [(part.number, named(part.mean), named(part.spread)) for part in pair if part is not None] for pair in pairs
-    ]
-
-
-def _moments(saved: Saved) -> Moments | None:
-    places = saved.record.get("moments")
-    if places is None:
-        return None
-
-    def running(number: int, *trees: dict[str, int]) -> RunningMoments:
-        mean, spread = ({name: saved.arrays[f"leaf {i}"] for name, i in tree.items()} for tree in trees)
-        return RunningMoments(saved.arrays[f"leaf {number}"], mean, spread)
-
-    chains = []
-    for first, *rest in places:
-        total = running(*first)
-        for part in rest:
-            total = merged_moments(total, running(*part))
-        chains.append(total)
-    found = moments_of_chains(chains)
-    return Moments(found.count, unnamed(found.mean), unnamed(found.variance))
+def moment_arrays(moments: Moments | None) -> dict[str, np.ndarray]:
+    """What a checkpoint holds of them, for those who read it without the target."""
+    return {} if moments is None else {MOMENTS + name: np.array(x) for name, x in moment_variables(moments).items()}

@@ -13,8 +13,8 @@ from jaxtyping import PyTree
 
 from ergodica import structure
 from ergodica.data import Batches
+from ergodica.driver.draws import KeptSteps
 from ergodica.driver.minibatches import BATCH_KINDS
-from ergodica.driver.part_folder import part_folder
 from ergodica.errors import InputError
 from ergodica.fields import times
 from ergodica.gradients import ControlVariates, PerExample, Svrg
@@ -25,7 +25,7 @@ from ergodica.integrators import Kernel, Leapfrog
 from ergodica.integrators.base import Integrator
 from ergodica.recipe import Recipe
 from ergodica.report import plain
-from ergodica.targets import Target
+from ergodica.targets import DataTarget, Target
 
 # at least
 WHOLE_NUMBERS = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}
@@ -88,8 +88,6 @@ class Request:
             value = getattr(self, name)
             if isinstance(value, np.integer):  # JSON knows Python's numbers only
                 object.__setattr__(self, name, int(value))
-        if self.out is not None:
-            object.__setattr__(self, "out", Path(self.out))
 
     def check(self) -> None:
         """What can be seen without looking at the target."""
@@ -110,7 +108,7 @@ class Request:
         if self.batches is not None and self.batch_size is None:
             raise InputError(f"batches={self.batches!r} is for minibatches: give a batch_size, or leave batches out")
         if self.resume and self.out is None:
-            raise InputError("resume=True goes on with the run of a file: give its name as `out`")
+            raise InputError("resume=True continues the run of a file: give its name as `out`")
 
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
@@ -136,8 +134,10 @@ class Request:
                     "gradient_noise is what minibatches bring, and without batch_size there are none: give a "
                     "batch_size, or leave gradient_noise out"
                 )
+            if self.share_batches and not target.has_potential:
+                raise InputError("share_batches is for targets with data (eg.Posterior): leave it out")
             return
-        if target.size is None:
+        if not isinstance(target, DataTarget):
             raise InputError("batch_size is for targets with data (eg.Posterior); this target has none: leave it out")
         target.check_batch_size(self.batch_size)
         if isinstance(kernel.integrator, Leapfrog):
@@ -178,13 +178,8 @@ class Request:
         return self.warmup + self.steps
 
     @property
-    def folder(self) -> Path | None:
-        """Where it is until it is finished."""
-        return None if self.out is None else part_folder(self.out)
-
-    @property
-    def out_path(self) -> Path | None:
-        return None if self.out is None else Path(self.out)
+    def kept(self) -> KeptSteps:
+        return KeptSteps(self.warmup, self.thin, self.total)
 
     def halved(self, settings: Mapping[str, Any]) -> "Request":
         """Half the step size, twice the steps, as many draws, from another seed; `settings` are those of the run.

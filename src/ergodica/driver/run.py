@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.part_folder import part_folder, read_part
 from ergodica.errors import InputError
 
 
@@ -100,6 +99,7 @@ def load(path: Path | str, halved: Path | str | None = None) -> Run:
     Args:
         halved: the file of the same run with half the step size, where it was saved apart.
     """
+    from ergodica.driver.part_folder import part_folder, read_part
     from ergodica.output.files import load as load_file
 
     if not Path(path).exists() and part_folder(path).is_dir():

@@ -1,24 +1,18 @@
 """Batches from a stream, handed to the compiled chunks: read ahead while the chunk before is running."""
 
 from concurrent.futures import Future
-from typing import Any, ClassVar
+from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.data.buffers import Pool
-from ergodica.driver.minibatches import Batches
+from ergodica.driver.minibatches import Minibatches
 from ergodica.host.threads import Threads
 
 HANDED_BYTES = 2**26  # of batches handed over at a time
 PIECE_BYTES = 2**22  # taken from the stream at a time: they stay in the cache until they are sorted by chains
-
-
-def feed_length(target: Any, batch_size: int, chains: int) -> int:
-    """How many steps' batches fit in HANDED_BYTES."""
-    return max(2, HANDED_BYTES // max(1, target.source.row_bytes() * batch_size * chains))
 
 
 class Feed:
@@ -28,8 +22,10 @@ class Feed:
     end: glibc takes what is smaller than 32 MB from its heaps, and these fill with holes.
     """
 
-    def __init__(self, stream: Any, chains: int):
+    def __init__(self, stream: Any, chains: int, batch_bytes: int = 1):
         self.stream, self.chains = stream, chains
+        self.longest = max(2, HANDED_BYTES // max(1, batch_bytes * chains))
+        """How many steps' batches can be handed over at a time."""
         self._thread = Threads(1, "ergodica-feed")
         self._ahead: tuple[int, Future] | None = None
         self._pools: list[Pool] = []  # one for every leaf of a batch
@@ -81,23 +77,8 @@ class Feed:
         ]
 
 
-class Handed(Batches):
-    """Batches that the host brings, from a stream."""
-
-    length: int = eqx.field(static=True)
-    is_paired: bool = eqx.field(static=True)
+class Handed(Minibatches):
+    """Batches that the host brings, from a stream: rows shuffled block-wise, or in the order of an iterable."""
 
     def at(self, place):
         return place
-
-
-class FromDisk(Handed):
-    """Rows shuffled block-wise."""
-
-    kind: ClassVar[str] = "epochs"
-
-
-class Given(Handed):
-    """In the order of an iterable."""
-
-    kind: ClassVar[str] = "as given"

@@ -3,39 +3,23 @@
 import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
 
-from ergodica.driver.checkpoint import Snapshot
 from ergodica.driver.chunk import ChunkRecord
-from ergodica.driver.draws import KeptSteps, Store
+from ergodica.driver.draws import Store
+from ergodica.driver.engine import Chains
 from ergodica.driver.frozen import ADVICE, Frozen, newly_frozen, warn_of_frozen
 from ergodica.driver.loop import now
-from ergodica.driver.part_folder import DrawFiles, moment_places, numbered_leaves
-from ergodica.driver.schedules import StepSizes
-from ergodica.integrators import Kernel
 from ergodica.kept_programs import keeping_programs
+
+if TYPE_CHECKING:
+    from ergodica.driver.checkpoint import Snapshot
 
 ALLOWED_TEMPERATURE = 0.05  # of the temperature: a diagnosis calls no less than that wrong
 ENOUGH_DRAWS = 200  # of a chain: of fewer standard errors say little, and a start far out is most of the run
-
-
-class Chains(Protocol):
-    """The chains of a run: `Engine` in compiled code, `ExternalEngine` with gradients from outside."""
-
-    kernel: Kernel
-    sizes: StepSizes
-    kept: KeptSteps
-
-    def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]: ...
-    def frozen_draw(self, chain: int) -> PyTree: ...
-    def saved(self) -> tuple[PyTree, Any]: ...
-    def restore(self, saved: PyTree, cursor: Any) -> None: ...
-    def moments(self) -> Any: ...
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -119,15 +103,18 @@ class SampledChains:
         lost, self.lost = self.lost, []
         warn_of_frozen(lost)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> "Snapshot":
+        from ergodica.driver.checkpoint import Snapshot
+        from ergodica.driver.part_folder import DrawFiles, moment_arrays, numbered_leaves
+
         tree, cursor = self.chains.saved()
-        files = DrawFiles(self.store.columns())
+        files = DrawFiles(self.store)
         record = {
             "step": self.step, "journal": self.journal.to_dict(), "draws": self.chains.kept.before(self.step),
-            "cursor": cursor, "moments": moment_places(tree), "settings": self.settings,
+            "cursor": cursor, "settings": self.settings,
             "identity": self.identity | {"step_size": self.chains.sizes.digest(self.step)},
         }  # fmt: skip
-        return Snapshot(numbered_leaves(tree) | files.last, record, files)
+        return Snapshot(numbered_leaves(tree) | files.last | moment_arrays(self.chains.moments()), record, files)
 
     def reached(self) -> tuple[int, int, str]:
         frozen = len(self.journal.frozen)
@@ -137,6 +124,14 @@ class SampledChains:
 
     def where(self) -> str:
         return f"stopped at step {self.step:,} of {self.total:,}"
+
+    def warn_of_what_was_met(self, stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+        """All that a person should know before they read the draws; after the file is written, because where warnings
+        are errors there would never be one."""
+        self.announce()
+        _warn_of_cuts(self.journal, float(np.max(stats["step_size"], initial=0.0)))
+        _warn_of_refusals(stats)
+        _warn_of_temperature(stats, settings)
 
 
 def _withdraw(chains: Chains, store: Store, records: list[ChunkRecord | None], first: int) -> bool:
@@ -186,15 +181,6 @@ def _statistics(record: ChunkRecord | None, places: np.ndarray, sizes: np.ndarra
 
 
 # -- warnings at the end of a run -----------------------------------------------------------------------
-
-
-def warn_of_what_was_met(work: SampledChains, stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
-    """All that a person should know before they read the draws; after the file is written, because where warnings are
-    errors there would never be one."""
-    work.announce()
-    _warn_of_cuts(work.journal, float(np.max(stats["step_size"], initial=0.0)))
-    _warn_of_refusals(stats)
-    _warn_of_temperature(stats, settings)
 
 
 def _warn_of_cuts(journal: Journal, largest: float) -> None:

@@ -25,6 +25,7 @@ from ergodica.output.labelled import (
     Moments,
     datatree,
     dimensions,
+    moments_from,
     settings_of,
     stored_dtype,
     unnamed,
@@ -305,16 +306,8 @@ def _part(reader: _Reader, file: Any, path: Path, prefix: str, halved: Loaded | 
             raise InputError(f"{path}: {name} has dimensions {dims}, shape {array.shape}; expected chain, draw first")
     stats = reader.variables(file, prefix + "sample_stats")
     settings = settings_of(dict(file[prefix + "sample_stats"].attrs) if prefix else dict(file.attrs))
-    return Loaded(unnamed(posterior) if posterior else None, stats, settings, _moments(reader, file, prefix), halved)
-
-
-def _moments(reader: _Reader, file: Any, prefix: str) -> Moments | None:
-    variables = reader.variables(file, prefix + "moments")
-
-    def part(prefix: str) -> PyTree:
-        return unnamed({name.removeprefix(prefix): x for name, x in variables.items() if name.startswith(prefix)})
-
-    return Moments(variables["count"], part("mean."), part("variance.")) if variables else None
+    moments = moments_from(reader.variables(file, prefix + "moments"))
+    return Loaded(unnamed(posterior) if posterior else None, stats, settings, moments, halved)
 
 
 def _nameless_file(folder: Path) -> Any:

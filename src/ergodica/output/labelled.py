@@ -78,6 +78,15 @@ def moment_variables(moments: Moments) -> dict[str, Any]:
     return {"count": moments.count, **named_parts}
 
 
+def moments_from(variables: Mapping[str, Any]) -> Moments | None:
+    """What `moment_variables` gave; None of nothing."""
+
+    def part(prefix: str) -> PyTree:
+        return unnamed({name.removeprefix(prefix): x for name, x in variables.items() if name.startswith(prefix)})
+
+    return Moments(variables["count"], part("mean."), part("variance.")) if variables else None
+
+
 def dataset(variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any]) -> "xr.Dataset":
     """Variables whose first axes are `leading`, with whole numbers along every axis."""
     import xarray as xr

@@ -8,7 +8,7 @@ import pytest
 import ergodica as eg
 from ergodica.diagnostics.columns import chain_correlation
 from ergodica.driver.keys import chunk_keys, seed_words
-from ergodica.driver.minibatches import Epochs, Independent, Orders, batches_for, places_ahead, rows_of, subsets
+from ergodica.driver.minibatches import Independent, RowNumbers, batches_for, places_ahead, subsets
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
 
 KEYS = chunk_keys(seed_words(0), jnp.asarray(0), jnp.arange(1_000, dtype=jnp.int32))
@@ -17,9 +17,9 @@ KEYS = chunk_keys(seed_words(0), jnp.asarray(0), jnp.arange(1_000, dtype=jnp.int
 @pytest.mark.parametrize("is_paired", [False, True])
 def test_epochs_visit_every_row_once_and_go_on_across_their_end(is_paired):
     epochs = batches_for(TARGET, 14, is_paired, False, 0, "epochs")
-    assert isinstance(epochs, Epochs)
+    assert epochs.kind == "epochs"
     length = epochs.length
-    orders_of = Orders(epochs, 0).rows
+    orders_of = RowNumbers(epochs, 0).rows
     rows = orders_of(1, 0, 60)
     assert rows.shape == (60, 1 + is_paired, length)
     for lane in np.moveaxis(rows, 1, 0):
@@ -68,9 +68,9 @@ def test_the_coordinate_that_chains_share_most_counts():
 
 
 def test_an_order_is_made_once_however_many_chains_there_are():
-    orders = Orders(batches_for(TARGET, 6, False, False, 0, "epochs"), 0)
-    first = [orders._order(chain, 0, 0) for chain in range(40)]
-    assert all(orders._order(chain, 0, 0) is first[chain] for chain in range(40))
+    orders = RowNumbers(batches_for(TARGET, 6, False, False, 0, "epochs"), 0)
+    first = [orders._of_block(chain, 0, 0) for chain in range(40)]
+    assert all(orders._of_block(chain, 0, 0) is first[chain] for chain in range(40))
 
 
 def test_rows_from_disk_reach_the_chains_in_turn(tmp_path):
@@ -148,7 +148,7 @@ def test_subsets_are_uniform_among_all_of_their_size(length):
 
 
 def test_gathered_rows_do_not_depend_on_chunks_and_differ_between_chains():
-    rows_in = rows_of(batches_for(TARGET, 14, True, False, 0), 0).rows
+    rows_in = RowNumbers(batches_for(TARGET, 14, True, False, 0), 0).rows
     whole = rows_in(1, 0, 700)
     assert whole.shape == (700, 2, 7)
     parts = [rows_in(1, first, count) for first, count in ((0, 7), (7, 300), (307, 393))]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import checkpoint, execute, load, loop
+from ergodica.driver import checkpoint, load, loop, run_file
 from ergodica.driver.identity import step_digest
 from ergodica.driver.part_folder import part_folder
 from ergodica.host.lock import Lock
@@ -305,14 +305,14 @@ def test_a_second_start_at_any_moment_touches_nothing(out, monkeypatch, whole, r
     """The second comes while the first looks, composes, or makes its files: the lock is held before all of these."""
     if place == "read_checkpoint":
         stopped(out)
-    original, seen = getattr(execute, place), []
+    original, seen = getattr(run_file, place), []
 
     def there():
         paths = [path for path in out.parent.rglob("*") if path.is_file()]
         return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
     def while_another_starts(*arguments):
-        monkeypatch.setattr(execute, place, original)
+        monkeypatch.setattr(run_file, place, original)
         before = there()
         with pytest.raises(eg.InputError, match=rf"written by another process \(pid {os.getpid()}\)") as raised:
             run(out=out, resume=resume)
@@ -321,7 +321,7 @@ def test_a_second_start_at_any_moment_touches_nothing(out, monkeypatch, whole, r
         seen.append(place)
         return original(*arguments)
 
-    monkeypatch.setattr(execute, place, while_another_starts)
+    monkeypatch.setattr(run_file, place, while_another_starts)
     assert_same_bytes(run(out=out, resume=place == "read_checkpoint"), whole)
     assert seen == [place]
     assert os.listdir(out.parent) == ["run.nc"]
@@ -374,7 +374,7 @@ def test_a_long_name_is_written(out):
 
 @pytest.mark.parametrize("length", [251, 300])
 def test_a_name_that_is_too_long_is_refused_before_the_first_step(out, length, monkeypatch):
-    monkeypatch.setattr(execute, "plan_of", None)
+    monkeypatch.setattr(run_file, "plan_of", None)
     with pytest.raises(eg.InputError, match=rf"has {length + 5} bytes, and a name may have 255 there") as raised:
         run(out=out.with_name("r" * (length - 3) + ".nc"))
     one_line(raised)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver.minibatches import Subsets
+from ergodica.driver.minibatches import RowNumbers
 from ergodica.errors import InputError
 
 front = importlib.import_module("ergodica.driver.execute")  # the package has a function of that name
@@ -25,7 +25,7 @@ def unfinished(monkeypatch, out, **changes):
         raise InputError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(front, "_written", stop)
+        patch.setattr(front, "save_blocks", stop)
         with pytest.raises(InputError, match="the disk is full"):
             sampled(out, **changes)
 
@@ -38,8 +38,10 @@ def sampled(out, dtype=jnp.float64, **changes):
 
 def test_rows_are_drawn_for_the_steps_that_are_made(monkeypatch):
     asked = []
-    rows = Subsets.rows
-    monkeypatch.setattr(Subsets, "rows", lambda self, chain, first, n: asked.append(n) or rows(self, chain, first, n))
+    rows = RowNumbers.rows
+    monkeypatch.setattr(
+        RowNumbers, "rows", lambda self, chain, first, n: asked.append(n) or rows(self, chain, first, n)
+    )
     target = eg.Posterior(lambda q: -jnp.sum(q**2), lambda q, b: -((b - q[0]) ** 2), np.zeros(50), init=jnp.zeros(1))
     eg.sample(target, eg.sgld(), steps=20, step_size=1e-3, batch_size=7, chains=1, progress=False)
     assert sum(asked) == 20

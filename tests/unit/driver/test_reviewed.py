@@ -11,7 +11,7 @@ import ergodica as eg
 from ergodica.driver.minibatches import RowNumbers
 from ergodica.errors import InputError
 
-front = importlib.import_module("ergodica.driver.execute")  # the package has a function of that name
+front = importlib.import_module("ergodica.driver.run_file")
 
 
 def gaussian(q):

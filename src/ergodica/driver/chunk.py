@@ -269,7 +269,7 @@ def all_finite(phase: Phase) -> Array:
 
 
 def kinetic_temperature(kernel: Kernel, phase: Phase) -> Array:
-    """r^T M^-1 r / d over the Gaussian momenta, in the mean T; NaN where there is none."""
+    """r^T M^-1 r / d over the Gaussian momenta, on average T; NaN where there is none."""
     dtype = tree.common_dtype(phase.position)
     names = [name for name in kernel.recipe.momenta if isinstance(kernel.recipe.energy[name], Gaussian)]
     if not names:

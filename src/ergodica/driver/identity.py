@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.data import Batches, Source
 from ergodica.host.tracing import digest, traced
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
-from ergodica.targets import Posterior, Target
+from ergodica.targets import DataTarget, Target
 
 ROWS_LOOKED_AT = 1_000  # of data on disk that are looked at
 
@@ -80,11 +79,13 @@ def data_digest(target: Target) -> str | None:
     data = target.data
     if data is None:
         return None
+    assert isinstance(target, DataTarget)
+    if target.source is None:
+        return digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
+    from ergodica.data import Batches
+
     if isinstance(data, Batches):
         return digest(str(target.size), *data.marks())
-    if not isinstance(data, Source):
-        return digest(str(target.size), *(np.asarray(leaf) for leaf in jax.tree.leaves(data)))
-    assert isinstance(target, Posterior)
     index = np.unique(np.linspace(0, target.size - 1, min(target.size, ROWS_LOOKED_AT)).astype(int))
     rows = jax.tree.leaves(target.rows(index))
     return digest(str(target.size), *map(_size_and_time, data.files()), *(np.asarray(leaf) for leaf in rows))

@@ -23,7 +23,6 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.compiling import sound_filter_jit
-from ergodica.data.buffers import Pool
 from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.phase import BatchPair
@@ -83,6 +82,8 @@ def _taken(array: np.ndarray, index: np.ndarray, is_plain: bool) -> np.ndarray:
     """array[index], in memory that JAX takes as it is: `jnp.asarray` would copy all data once more."""
     if not is_plain:
         return array[index]
+    from ergodica.data.buffers import Pool
+
     rows = Pool().array((len(index), *array.shape[1:]), array.dtype)
     np.take(array, index, axis=0, out=rows, mode="clip")  # mode: "raise" would go through a copy
     return rows

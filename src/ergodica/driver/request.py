@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import structure
-from ergodica.data import Batches
 from ergodica.driver.draws import KeptSteps
 from ergodica.driver.minibatches import BATCH_KINDS
 from ergodica.errors import InputError
@@ -159,9 +158,13 @@ class Request:
 
     def _check_source(self, source: Any) -> None:
         """Data that are not in memory come in an order of their own."""
-        if isinstance(source, Batches) and self.batches is not None:
+        if source is None or self.batches is None:
+            return
+        from ergodica.data import Batches
+
+        if isinstance(source, Batches):
             raise InputError(f"the batches come as the iterable gives them: leave batches={self.batches!r} out")
-        if source is not None and self.batches not in (None, "epochs"):
+        if self.batches != "epochs":
             raise InputError(
                 f"data on disk come in epochs: leave batches={self.batches!r} out, or use target.loaded() if they fit "
                 "in memory"

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
+from ergodica.targets import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Run:
 
         return summary(*self._judged())
 
-    def diagnose(self, target: Any = None, seed: int = 0) -> Any:
+    def diagnose(self, target: Target | None = None, seed: int = 0) -> Any:
         """A verdict in words, with thresholds and what to change; with the target also what its gradients say."""
         from ergodica.diagnostics import diagnose
 

@@ -56,7 +56,7 @@ def polynomial(a: float, b: float, c: float) -> Polynomial:
 
 
 def cyclical(largest: float, period: int, smallest: float | None = None) -> Cyclical:
-    """Step sizes that begin anew every `period` steps: long ones to find another mode, short ones to sample it
+    """Step sizes that start again every `period` steps: long ones to find another mode, short ones to sample it
     (Zhang et al., 2020). `smallest` defaults to a hundredth of `largest`.
 
     Example:

@@ -9,9 +9,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ergodica.driver import identity as run_identity
 from ergodica.driver.loop import now
 from ergodica.errors import InputError, NonFiniteError
+from ergodica.host import tracing
 from ergodica_paper import store
 from ergodica_paper.folder import ReportFolder
 from ergodica_paper.page import write_page
@@ -103,7 +103,7 @@ def corpus_labels(corpus: Sequence[str]) -> tuple[str, ...]:
 
 def _identity(asked: Asked) -> dict[str, Any]:
     # numba is named for every item, though only topic models use it: a report has one list of versions
-    versions = run_identity.versions() | {"numba": metadata.version("numba")}
+    versions = tracing.versions() | {"numba": metadata.version("numba")}
     return identity_of("full" if asked.full else "quick", asked.seed, corpus_labels(asked.corpus), versions)
 
 

@@ -13,15 +13,14 @@ from jaxtyping import PyTree
 from ergodica import tree
 from ergodica.driver.draws import DrawShape, check_room
 from ergodica.driver.engine import Chains, Engine, threads_for
-from ergodica.driver.identity import batch_like, data_digest, numbers_of, step_digest, versions
 from ergodica.driver.loop import Pace
 from ergodica.driver.minibatches import Minibatches, ShuffledCopy, batches_for, kind_for
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.starts import Starts, motion_of
 from ergodica.errors import InputError
-from ergodica.gradients.control import References
 from ergodica.host.threads import Threads
+from ergodica.host.tracing import versions
 from ergodica.integrators import Kernel, State
 from ergodica.targets import DataTarget
 
@@ -44,6 +43,8 @@ class Plan:
 
     def identity(self, step: int) -> dict[str, Any]:
         """What must be the same for a run to be resumed at `step`; of its steps' sizes those before it."""
+        from ergodica.driver.identity import batch_like, data_digest, numbers_of, step_digest
+
         free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction")
         same = {name: value for name, value in self.settings.items() if name not in free}
         kernel, request = self.kernel, self.request
@@ -81,15 +82,20 @@ def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) 
     if request.out is None:
         check_room(shape, request.kept.draws)  # before the search for a mode, which may take a while
     if request.target.has_potential:
-        references = References(request.estimator, request.target)
-        positions = [state.phase.position for state in states]
-        own = references.blank(positions) if is_resumed else references.begin(positions)
-        if references.whitening is not None and starts.is_spread:
-            starts.laplace(references.whitening)
-            states = [first, *starts.others()]
-        light, batches, feed = _batches(request, references.kernel(kernel, own), is_paired, copy)
+        references, own, estimated = None, [None] * len(states), kernel
+        if request.estimator is not None:
+            from ergodica.gradients.control import References
+
+            references = References(request.estimator, request.target)
+            positions = [state.phase.position for state in states]
+            own = references.blank(positions) if is_resumed else references.begin(positions)
+            if references.whitening is not None and starts.is_spread:
+                starts.laplace(references.whitening)
+                states = [first, *starts.others()]
+            estimated = references.kernel(kernel, own)
+        held, batches, feed = _batches(request, estimated, is_paired, copy)
         chains: Chains = Engine(
-            light, request, sizes, states, threads, own=own, references=references, batches=batches, feed=feed
+            held, request, sizes, states, threads, own=own, references=references, batches=batches, feed=feed
         )
     else:
         from ergodica.driver.external import ExternalEngine

@@ -17,12 +17,12 @@ from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.minibatches import Gathered, Independent, Minibatches, RowNumbers, Windows, places_ahead
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
-from ergodica.gradients.control import References
 from ergodica.host.threads import Threads
 from ergodica.integrators import Kernel, State
 
 if TYPE_CHECKING:
     from ergodica.driver.streamed import Feed
+    from ergodica.gradients.control import References
 
 MOST_ROW_NUMBERS = 2**24  # numbers of rows that are drawn ahead for a chunk of one chain
 
@@ -116,13 +116,13 @@ class Engine(Chains):
         threads: Threads,
         *,
         own: list[PyTree],
-        references: References,
+        references: "References | None",
         batches: Minibatches | None,
         feed: "Feed | None",
     ):
         super().__init__(kernel, request, sizes, states, threads)
         self.seed, self.batches, self.feed = seed_words(request.seed), batches, feed
-        self.references, self.refresh = references, references.refresh
+        self.references, self.refresh = references, None if references is None else references.refresh
         self.numbered = None
         if batches is not None:
             self.batch_kind = batches.kind
@@ -163,8 +163,8 @@ class Engine(Chains):
         return chain if self._device is None else jax.device_put(chain, self._device)
 
     def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
-        if self.references.is_due(first):
-            self._renew_references()
+        if self.references is not None and self.references.is_due(first):
+            self._renew_references(self.references)
         handed = None if self.feed is None else self.feed.take(count, following, self.length)
         if self.groups is None:
             living = [i for i in range(len(self.chains)) if self.is_alive(i)]
@@ -247,20 +247,21 @@ class Engine(Chains):
                 self.totals[i] = merged_moments(self.totals[i], chain.moments)
                 self.chains[i] = self._placed(chain._replace(moments=no_moments(chain.state.phase.position)))
 
-    def _renew_references(self) -> None:
+    def _renew_references(self, references: "References") -> None:
         for i, chain in enumerate(self.chains):
             if self.is_alive(i):
-                renewed = self.references.renewed(chain.state.phase.position, chain.reference)
+                renewed = references.renewed(chain.state.phase.position, chain.reference)
                 self.chains[i] = chain._replace(reference=renewed)
 
     def saved(self) -> tuple[PyTree, Any]:
         cursor = None if self.feed is None else self.feed.cursor
-        return (self.chains, self.totals, self.references.shared), cursor
+        shared = None if self.references is None else self.references.shared
+        return (self.chains, self.totals, shared), cursor
 
     def restore(self, saved: PyTree, cursor: Any) -> None:
         chains, self.totals, shared = saved
         self.chains = [self._placed(jax.tree.map(jnp.asarray, chain)) for chain in chains]
-        if shared is not None:
+        if self.references is not None and shared is not None:
             self.references.shared = jax.tree.map(jnp.asarray, shared)
             self.kernel = with_reference(self.kernel, self.references.shared)
         if self.feed is not None:

@@ -9,7 +9,6 @@ from ergodica.driver.loop import run_loop
 from ergodica.driver.request import Request
 from ergodica.driver.run import Run
 from ergodica.driver.work import Journal, SampledChains
-from ergodica.host.signals import noted_interrupts
 from ergodica.kept_programs import keeping_programs
 
 
@@ -25,8 +24,7 @@ def execute(request: Request) -> Run:
     try:
         store = in_memory(plan.shape, request.kept.draws)
         work = SampledChains(plan.chains, store, Journal(request.total), {}, plan.settings)
-        with noted_interrupts(None) as interrupts:
-            run_loop(work, plan.pace, None, interrupts, request.progress)
+        run_loop(work, plan.pace, None, None, request.progress)
         posterior, stats, settings = store.posterior(), store.statistics(), final_settings(plan, work)
         work.warn_of_what_was_met(stats, settings)
         return Run(posterior, stats, settings, plan.chains.moments(), run_halved=half_of(request, settings))

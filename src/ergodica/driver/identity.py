@@ -1,9 +1,6 @@
 """What a run was made of, in a form that can be compared after months: numbers, compiled step, data, versions."""
 
 import os
-import platform
-from functools import cache
-from importlib import metadata
 from typing import Any
 
 import equinox as eqx
@@ -18,16 +15,6 @@ from ergodica.phase import BatchPair
 from ergodica.targets import DataTarget, Target
 
 ROWS_LOOKED_AT = 1_000  # of data on disk that are looked at
-
-
-def versions() -> dict[str, str]:
-    names = ("ergodica", "jax", "jaxlib", "numpy", "equinox")
-    return {name: _version(name) for name in names} | {"python": platform.python_version()}
-
-
-@cache
-def _version(name: str) -> str:
-    return metadata.version(name)
 
 
 def numbers_of(thing: Any) -> str:

@@ -10,10 +10,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ergodica.host.progress import counting
-from ergodica.host.signals import Interrupts
 
 if TYPE_CHECKING:
     from ergodica.driver.checkpoint import Checkpoint, Snapshot
+    from ergodica.host.signals import Interrupts
 
 STRETCH_SECONDS = 1.5
 FIRST_COUNTS = (2, 2, 16)  # the first stretch compiles, the second is measured, the third is announced before that
@@ -128,7 +128,7 @@ _rates: dict[int | None, float] = {}
 class Decisions:
     """Everything that is decided between two stretches."""
 
-    def __init__(self, pace: Pace, checkpoint: "Checkpoint | None", interrupts: Interrupts):
+    def __init__(self, pace: Pace, checkpoint: "Checkpoint | None", interrupts: "Interrupts | None"):
         self.pace, self.checkpoint, self.interrupts = pace, checkpoint, interrupts
 
     def first(self, work: Work) -> Border:
@@ -140,16 +140,19 @@ class Decisions:
         self.pace.made(made.steps, seconds)
         count = 0 if is_over else made.following
         following = self.pace.count(work.step + count) if count else 0
-        stop = self.interrupts.received is not None and count > 0
-        is_urgent = self.interrupts.received is not None or work.must_save() or count == 0
+        is_stopped = self.interrupts is not None and self.interrupts.received is not None
+        is_urgent = is_stopped or work.must_save() or count == 0
         save = self.checkpoint is not None and (is_urgent or self.checkpoint.is_due())
-        return Border(count, following, save, is_urgent, stop)
+        return Border(count, following, save, is_urgent, is_stopped and count > 0)
 
 
 def run_loop(
-    work: Work, pace: Pace, checkpoint: "Checkpoint | None", interrupts: Interrupts, show: bool = True
+    work: Work, pace: Pace, checkpoint: "Checkpoint | None", interrupts: "Interrupts | None", show: bool = True
 ) -> None:
-    """The work to its end, or to where a signal stops it; what it needs to be resumed is saved as it goes."""
+    """The work to its end, or to where a signal stops it; what it needs to be resumed is saved as it goes.
+
+    Without a checkpoint there is nothing to save first (`interrupts=None`): signals do what they always do.
+    """
     decisions = Decisions(pace, checkpoint, interrupts)
     done, expected, _ = work.reached()
     with counting(work.label, work.unit, expected, show, done) as tell:
@@ -167,7 +170,7 @@ def run_loop(
                     checkpoint.save(work.snapshot(), wait=border.is_urgent)
             if border.steps:
                 work.announce()
-            if border.stop:
+            if border.stop and interrupts is not None:
                 interrupts.stop(f"{work.where()}; {interrupts.advice}")
 
 

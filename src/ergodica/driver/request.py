@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from ergodica.driver.draws import KeptSteps
 from ergodica.driver.minibatches import BATCH_KINDS
 from ergodica.errors import InputError
 from ergodica.fields import times
-from ergodica.gradients import ControlVariates, PerExample, Svrg
+from ergodica.gradients.noise import PerExample
 from ergodica.host import validate
 from ergodica.host.tracing import without_addresses
 from ergodica.host.validate import kind_of
@@ -25,6 +25,9 @@ from ergodica.integrators.base import Integrator
 from ergodica.recipe import Recipe
 from ergodica.report import plain
 from ergodica.targets import DataTarget, Target
+
+if TYPE_CHECKING:
+    from ergodica.gradients import ControlVariates, Svrg
 
 # at least
 WHOLE_NUMBERS = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}
@@ -71,7 +74,7 @@ class Request:
     temperature: float = 1.0
     integrator: Integrator | None = None
     gradient_noise: Any = None
-    estimator: ControlVariates | Svrg | None = None
+    estimator: "ControlVariates | Svrg | None" = None
     share_batches: bool = False
     batches: str | None = None
     warmup: int = 0

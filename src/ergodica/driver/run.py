@@ -24,6 +24,14 @@ class Run:
         settings: what the run was made with.
         moments: count, mean and variance of each chain, trees with leaves (chain, ...); None unless asked for.
         halved: the same run with half the step size, to see what the step size does; None unless made by `halve`.
+
+    Example:
+        >>> import ergodica as eg
+        >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=100, step_size=0.3, chains=2)
+        >>> run
+        Run(2 chains of 100 draws: position (2,))
+        >>> sorted(run.stats)[:2], run.is_finite
+        (['accepted', 'diverging'], True)
     """
 
     posterior: PyTree
@@ -99,6 +107,15 @@ def load(path: Path | str, halved: Path | str | None = None) -> Run:
 
     Args:
         halved: the file of the same run with half the step size, where it was saved apart.
+
+    Example:
+        >>> import tempfile, ergodica as eg
+        >>> settings = dict(steps=10, step_size=0.3, chains=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), out=f"{folder}/run.nc", **settings)
+        ...     again = eg.load(f"{folder}/run.nc")
+        >>> bool((again.posterior == run.posterior).all())
+        True
     """
     from ergodica.driver.part_folder import part_folder, read_part
     from ergodica.output.files import load as load_file

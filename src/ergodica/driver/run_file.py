@@ -21,12 +21,11 @@ from ergodica.driver.checkpoint import (
 )
 from ergodica.driver.draws import MEMORY_SHARE, on_disk
 from ergodica.driver.execute import final_settings, half_of
-from ergodica.driver.frozen import NothingSampled
 from ergodica.driver.loop import run_loop
 from ergodica.driver.part_folder import check_ours, columns_of, cut_to, leaves_into, part_folder
 from ergodica.driver.request import Request
 from ergodica.driver.run import Run, load
-from ergodica.driver.work import Journal, SampledChains
+from ergodica.driver.work import Journal, NothingSampled, SampledChains
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import check_name, could_not, remove_folder, remove_stale
 from ergodica.host.lock import Lock
@@ -151,7 +150,7 @@ def _result(plan: Plan, work: SampledChains, out: Path, checkpoint: Checkpoint) 
     sizes = plan.chains.sizes.digest(request.total)
     settings["identity"] = work.identity | {"step_size": sizes, "steps": request.steps}
     with checkpoint.advising():
-        save_blocks(out, store.leaves, store.stats, settings, moments)
+        save_blocks(out, store.leaves, store.stats, settings, moments)  # pyright: ignore[reportArgumentType]
         posterior, stats = store.posterior(), store.statistics()
         if store.shape.bytes() * draws < MEMORY_SHARE * available_memory():
             posterior, stats = jax.tree.map(np.ascontiguousarray, (posterior, stats))

@@ -1,25 +1,96 @@
 """The work of `eg.sample`, as the loop sees it: chains advance, draws are kept, what goes wrong is noted and told."""
 
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
+from ergodica import structure
 from ergodica.driver.chunk import ChunkRecord
 from ergodica.driver.draws import Store
 from ergodica.driver.engine import Chains
-from ergodica.driver.frozen import ADVICE, Frozen, newly_frozen, warn_of_frozen
 from ergodica.driver.loop import now
+from ergodica.errors import InputError, NonFiniteError
+from ergodica.integrators import Kernel
 from ergodica.kept_programs import keeping_programs
 
 if TYPE_CHECKING:
     from ergodica.driver.checkpoint import Snapshot
 
+ADVICE = "the step size is probably too large: try a tenth of it"
+WALL_ADVICE = "where the density is zero behind a wall, give the target a domain= (eg.Box, eg.positive)"
+LOST_AT_ONCE = 1_000  # steps: where no chain outlives them, nothing was sampled
 ALLOWED_TEMPERATURE = 0.05  # of the temperature: a diagnosis calls no less than that wrong
 ENOUGH_DRAWS = 200  # of a chain: of fewer standard errors say little, and a start far out is most of the run
+
+
+# -- chains that are no longer finite: frozen, named, with the step and what to do; never a NaN in silence ---
+
+
+class NothingSampled(InputError):
+    """No chain got far enough to be worth keeping."""
+
+
+class Frozen(NamedTuple):
+    """A chain that went no further, the first step whose draw does not stand, and the potential met after it where that
+    was not finite."""
+
+    chain: int
+    step: int
+    step_size: float
+    potential: str | None = None
+
+    def words(self) -> str:
+        met = "is no longer finite" if self.potential is None else f"met a potential of {self.potential}"
+        return f"chain {self.chain} {met} at step {self.step} with step size {self.step_size:g}"
+
+    def advice(self) -> str:
+        return ADVICE if self.potential is None else f"{ADVICE}; {WALL_ADVICE}"
+
+
+def newly_frozen(
+    kernel: Kernel, records: Sequence[ChunkRecord | None], first: int, sizes: np.ndarray, known: Sequence[Frozen]
+) -> list[Frozen]:
+    """Those frozen in the chunk that began at step `first`.
+
+    `sizes`: of the step before the chunk, and of its own. Where a field of the recipe knows the reason (`eg.gsgrhmc`:
+    its offset) the run stops with it.
+    """
+    found = []
+    for chain, record in enumerate(records):
+        if record is None or record.is_alive.all():
+            continue
+        at = int(np.argmin(record.is_alive))
+        potential = record.potential[at]
+        is_met = kernel.target.has_potential and not np.isfinite(potential)
+        found.append(Frozen(chain, first - 1 + at, float(sizes[at]), f"{float(potential):g}" if is_met else None))
+        if first + at == 0:
+            met = f"its potential is {potential:g}" if is_met else "its gradient is not finite"
+            raise NothingSampled(f"chain {chain} cannot start: {met}; start elsewhere, and {WALL_ADVICE}")
+        reason = _explanation(kernel, record.potential[: at + 1])
+        if reason is not None:
+            raise NonFiniteError(f"{found[-1].words()}: {reason}")
+    everyone = [*known, *found]
+    if found and len(everyone) == len(records) and all(frozen.step < LOST_AT_ONCE for frozen in everyone):
+        steps = max(frozen.step for frozen in everyone) + 1
+        example = min(everyone, key=lambda frozen: frozen.step)
+        raise NothingSampled(
+            f"no chain is finite for more than {steps} steps, as {example.words()}: {example.advice()}"
+        )
+    return found
+
+
+def _explanation(kernel: Kernel, potentials: Any) -> str | None:
+    lowest = float(np.min(potentials[np.isfinite(potentials)], initial=np.inf))
+    fields = (*kernel.recipe.diffusion.values(), *kernel.recipe.curl.values())
+    return next((words for field in fields if (words := structure.explanation(field, lowest))), None)
+
+
+# -- how far a run is ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -100,8 +171,11 @@ class SampledChains:
         return self._is_withdrawn or bool(self.lost)
 
     def announce(self) -> None:
+        """Say which chains were frozen, once for each. Where warnings are errors this ends the run: what it has must be
+        on disk by then."""
         lost, self.lost = self.lost, []
-        warn_of_frozen(lost)
+        for frozen in lost:
+            warnings.warn(f"{frozen.words()} and stays at its last finite state: {frozen.advice()}", stacklevel=3)
 
     def snapshot(self) -> "Snapshot":
         from ergodica.driver.checkpoint import Snapshot

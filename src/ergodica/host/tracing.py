@@ -1,8 +1,11 @@
-"""What a function computes, as JAX sees it: a text and constants that can be compared after months."""
+"""What was computed, and with what, in a form that can be compared after months: traced functions, versions."""
 
 import hashlib
+import platform
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import metadata
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +13,17 @@ import jax
 import numpy as np
 
 from ergodica.host import seal
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that the numbers of a run depend on."""
+    names = ("ergodica", "jax", "jaxlib", "numpy", "equinox")
+    return {name: _version(name) for name in names} | {"python": platform.python_version()}
+
+
+@cache
+def _version(name: str) -> str:
+    return metadata.version(name)
 
 
 def digest(*parts: str | np.ndarray) -> str:

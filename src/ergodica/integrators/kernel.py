@@ -10,11 +10,10 @@ from ergodica import structure, tree
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.gradients import GradientNoise, as_gradient_noise
-from ergodica.integrators.base import Integrator, Setting
+from ergodica.integrators.base import Integrator, Resampled, Setting
 from ergodica.integrators.euler import Euler
 from ergodica.integrators.leapfrog import Leapfrog
 from ergodica.integrators.reflection import check_reflection
-from ergodica.integrators.resampling import Resampled
 from ergodica.integrators.splitting import Splitting
 from ergodica.operators import Operator
 from ergodica.phase import Evaluation, Phase

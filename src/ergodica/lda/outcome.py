@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.driver import identity as run_identity
 from ergodica.driver.loop import now
+from ergodica.host import tracing
 from ergodica.lda.chains import Training, visit_seed
 from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.perplexity import perplexity, shares
@@ -21,7 +21,7 @@ POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spr
 
 
 def versions() -> dict[str, str]:
-    return run_identity.versions() | {"numba": metadata.version("numba")}
+    return tracing.versions() | {"numba": metadata.version("numba")}
 
 
 def conclude(

@@ -9,7 +9,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.driver import load, loop
-from ergodica.driver.frozen import LOST_AT_ONCE
+from ergodica.driver.work import LOST_AT_ONCE
 
 WELL = eg.Density(lambda q: jnp.sum(q**2) / 2 - jnp.where(q[0] > 50, q[0] ** 4, jnp.zeros(())), init=np.zeros(1))
 

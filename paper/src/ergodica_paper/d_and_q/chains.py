@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
-from ergodica.integrators.base import Setting
-from ergodica.integrators.resampling import resample
+from ergodica.integrators.base import Setting, resample
 from ergodica_paper.best_step import warmup
 from ergodica_paper.d_and_q import peaks
 

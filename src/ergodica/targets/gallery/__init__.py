@@ -1,6 +1,5 @@
 """Targets whose law is known, for trying samplers on: each function returns a target with `init` and its Truth."""
 
-from ergodica.targets.gallery.densities import correlated, funnel, gaussian, one_peak, two_peaks
-from ergodica.targets.gallery.logistic import logistic_regression
+import lazy_loader
 
-__all__ = ["correlated", "funnel", "gaussian", "logistic_regression", "one_peak", "two_peaks"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -214,7 +214,7 @@ class Recipe(eqx.Module):
     def gamma(self, point: Point, key: Array | None = None) -> dict[str, Combination]:
         """Gamma_i = sum_j d/dz_j (D_ij + Q_ij) by slot; a slot where it vanishes by structure is absent.
 
-        Each block knows the cheapest way to its own divergence (fields.py); here they are only added up.
+        Each block knows the cheapest way to its own divergence (fields/kinds.py); here they are only added up.
         """
         shares = [{slot: field.divergence(point, slot, slot, False, key)} for slot, field in self.diffusion.items()]
         for (row, col), field in self.curl.items():

@@ -133,7 +133,10 @@ def _shape(request: Request, position: PyTree) -> DrawShape:
     dtype = np.dtype(tree.common_dtype(position))
     if request.keep == "moments":
         return DrawShape(None, request.chains, dtype)
-    keep = request.keep if callable(request.keep) else lambda q: q
+    if not callable(request.keep):  # tracing would take longer than many steps
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), position)
+        return DrawShape(one, request.chains, dtype)
+    keep = request.keep
     one = jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keep(q)), position)
     if not jax.tree.leaves(one):
         raise InputError("the function given as keep returned no arrays: expected what is to be kept of a position")

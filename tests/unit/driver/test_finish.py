@@ -11,27 +11,16 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import checkpoint, load, loop, run_file
+from ergodica.driver import checkpoint, load, run_file
 from ergodica.driver.identity import step_digest
 from ergodica.driver.part_folder import part_folder
 from ergodica.host.lock import Lock
 from ergodica.output import blocks, files
 from tests.unit.driver.runs import ROWS, TARGET, assert_same_bytes, log_likelihood, log_prior, run
 
+pytestmark = pytest.mark.usefixtures("busy")
+
 LAST = 7 * 60 - 1  # the last block that a run writes, step by step
-
-
-@pytest.fixture(autouse=True)
-def busy(monkeypatch):
-    """A checkpoint after every step."""
-    monkeypatch.setattr(checkpoint, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
-    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return run()
 
 
 @pytest.fixture(scope="module")

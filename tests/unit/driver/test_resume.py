@@ -26,19 +26,6 @@ class Killed(BaseException):
     """Nobody catches it: as abrupt as a process can end from within."""
 
 
-@pytest.fixture
-def busy(monkeypatch):
-    """A checkpoint after every step."""
-    monkeypatch.setattr(checkpoint, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(loop, "STRETCH_SECONDS", 0.0)
-    monkeypatch.setattr(loop, "FIRST_COUNTS", (1,))
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return run()
-
-
 def killed_at(monkeypatch, call, **arguments):
     """The run, killed in the middle of its `call`-th write of a block."""
     calls = iter(range(10**9))

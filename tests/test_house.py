@@ -21,10 +21,11 @@ SOURCES = [folder for folder in (PACKAGE, ROOT / "paper" / "src") if folder.is_d
 
 # What this tree promises. A later issue may raise a bound, in a commit of its own that says why.
 BOUNDS = {
-    "Python files of the package": 190,
-    # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and was not reached
-    "lines of code of the package": 19_800,
-    "modules loaded by eg.sample": 60,
+    "Python files of the package": 199,  # 190 and the nine of tuning
+    # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and 19,750 was reached;
+    # tuning has 1,800
+    "lines of code of the package": 21_600,
+    "modules loaded by eg.sample": 64,  # what a run says of its accuracy
     "modules loaded by eg.audit": 70,
     "modules loaded by eg.lda.LDA": 90,
     "lines of a file": 400,

@@ -1,6 +1,7 @@
 # The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
 
 from . import data, lda
+from .diagnostics.accuracy import Accuracy
 from .driver import Run, cyclical, load, polynomial, same
 from .energy import Energy, Gaussian, Relativistic, Thermostat
 from .errors import InputError, NonFiniteError
@@ -29,6 +30,7 @@ from .samplers import (
 )
 from .sampling import sample
 from .targets import Box, Density, External, Posterior, gallery, positive
+from .tuning.settings import Settings, tune
 from .verify.audit.audit_step import audit
 from .verify.audit.family import audit_family
 from .verify.certificate.recipe_certificate import certify
@@ -37,6 +39,7 @@ from .verify.completeness.rebuild import rebuild_curl
 from .verify.discrete.exact import exact_law
 
 __all__ = [
+    "Accuracy",
     "BatchPair",
     "Box",
     "Constant",
@@ -63,6 +66,7 @@ __all__ = [
     "Resampled",
     "Run",
     "Scaled",
+    "Settings",
     "Splitting",
     "Svrg",
     "Thermostat",
@@ -99,6 +103,7 @@ __all__ = [
     "sgnht",
     "sgrhmc",
     "sgrld",
+    "tune",
 ]
 
 __version__: str

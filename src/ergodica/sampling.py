@@ -66,4 +66,9 @@ def sample(*args: object, **kwargs: object) -> Run:
         >>> run.posterior.shape
         (2, 200, 2)
     """
-    return execute(Request(*args, **kwargs))  # type: ignore[arg-type]
+    request = Request(*args, **kwargs)  # type: ignore[arg-type]
+    if not request.is_tuned:
+        return execute(request)
+    from ergodica.tuning.tuned import sample_tuned
+
+    return sample_tuned(request)

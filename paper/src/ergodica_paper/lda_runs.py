@@ -19,7 +19,7 @@ from ergodica.lda import LDA, demo
 from ergodica.lda.chains import Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.perplexity import HistoryRow, unigram_law
-from ergodica.lda.settings import Settings, settings_of
+from ergodica.lda.settings import TopicSettings, settings_of
 from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.result import Ask, PaperItem, Result
 
@@ -144,7 +144,7 @@ class Setup:
     changes: tuple[tuple[str, Any], ...] = ()
     resample_every: int | None = None
 
-    def settings(self) -> Settings:
+    def settings(self) -> TopicSettings:
         return settings_of(self.parameters(topics=1, seed=0))
 
     def told(self) -> str:
@@ -229,7 +229,7 @@ def begin_training(pool: DocumentPool, setup: Setup, topics: int, seed: int) -> 
     return training
 
 
-def batches(pool: DocumentPool, settings: Settings, documents: int, seed: int) -> Iterator[DocumentBatch]:
+def batches(pool: DocumentPool, settings: TopicSettings, documents: int, seed: int) -> Iterator[DocumentBatch]:
     """The batches of a run, in its own order."""
     order = pool.order(documents, seed)
     for first in range(0, documents, settings.batch_size):

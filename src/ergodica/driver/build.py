@@ -1,6 +1,6 @@
 """From a request to a plan: the kernel, the chains at their start, their batches, and their pace."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,12 @@ class Plan:
     shape: DrawShape
     settings: dict[str, Any]
     is_paired: bool
+
+    def extend(self, steps: int) -> None:
+        """More steps; those made stay, as where a finished run is resumed with more."""
+        self.request = replace(self.request, steps=steps)
+        self.chains.kept, self.chains.sizes = self.request.kept, StepSizes(self.request.step_size, self.request.total)
+        self.pace.total, self.settings["steps"] = self.request.total, steps
 
     def identity(self, step: int) -> dict[str, Any]:
         """What must be the same for a run to be resumed at `step`; of its steps' sizes those before it."""

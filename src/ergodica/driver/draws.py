@@ -85,6 +85,12 @@ class MemoryColumn:
     def truncate(self, count: int) -> None:
         self.count = count
 
+    def reserve(self, count: int) -> None:
+        """Room for `count` draws in all."""
+        before = self.array
+        self.array = np.empty((before.shape[0], count, *before.shape[2:]), before.dtype)
+        self.array[:, : self.count] = before[:, : self.count]
+
     def read(self) -> np.ndarray:
         return np.swapaxes(self.array[:, : self.count], 0, 1)
 
@@ -126,6 +132,12 @@ class Store:
             last[0, chain] = value
             column.truncate(column.count - 1)
             column.append(last)
+
+    def reserve(self, count: int) -> None:
+        """Room for `count` draws in all; files grow by themselves."""
+        for column in (*self.leaves.values(), *self.stats.values()):
+            if isinstance(column, MemoryColumn):
+                column.reserve(count)
 
     def posterior(self) -> PyTree:
         """Leaves (chain, draw, ...), as the statistics; those on disk memory-mapped."""

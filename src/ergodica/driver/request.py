@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import structure
+from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.draws import KeptSteps
 from ergodica.driver.minibatches import BATCH_KINDS
 from ergodica.errors import InputError
@@ -41,6 +42,13 @@ class Same:
     position: PyTree
 
 
+@dataclass(frozen=True, eq=False)
+class PerChain:
+    """A start for each chain, in their order, and round again where there are more chains: what `eg.tune` gives."""
+
+    positions: tuple[PyTree, ...]
+
+
 def same(position: Any) -> Same:
     """`init=eg.same(position)`: every chain begins exactly at this position.
 
@@ -60,14 +68,18 @@ def same(position: Any) -> Same:
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of `eg.sample`, whose docstring says what they are."""
+    """The arguments of `eg.sample`, whose docstring says what they are.
+
+    Without recipe, steps and step size it is a request for tuning (`is_tuned`), and the driver never sees it.
+    """
 
     target: Target
-    recipe: Recipe
-    init: PyTree | Callable[[Any], PyTree] | Same | None = None
+    recipe: Recipe = None  # pyright: ignore[reportAssignmentType]
+    init: PyTree | Callable[[Any], PyTree] | Same | PerChain | None = None
     _: KW_ONLY
-    steps: int
-    step_size: float | Callable[[Any], Any]
+    steps: int = None  # pyright: ignore[reportAssignmentType]
+    step_size: float | Callable[[Any], Any] = None  # pyright: ignore[reportAssignmentType]
+    accuracy: Accuracy | None = None
     batch_size: int | None = None
     chains: int = 4
     seed: int = 0
@@ -91,8 +103,26 @@ class Request:
             if isinstance(value, np.integer):  # JSON knows Python's numbers only
                 object.__setattr__(self, name, int(value))
 
+    @property
+    def is_tuned(self) -> bool:
+        """Whether recipe, steps and step size are to be found; refused where some of them are given."""
+        given = {"recipe": self.recipe, "steps": self.steps, "step_size": self.step_size}
+        missing = [name for name, value in given.items() if value is None]
+        if len(missing) in (1, 2):
+            raise InputError(
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give recipe, steps and "
+                "step_size, or none of them, and tuning chooses the three together"
+            )
+        return bool(missing)
+
     def check(self) -> None:
         """What can be seen without looking at the target."""
+        if self.is_tuned:
+            raise InputError("recipe, steps and step_size are missing: eg.sample finds them, eg.tune shows them")
+        if self.accuracy is not None:
+            raise InputError(
+                "accuracy is for runs that are tuned: leave recipe, steps and step_size out, or leave accuracy out"
+            )
         self._check_kinds()
         for name, least in WHOLE_NUMBERS.items():
             value = getattr(self, name)
@@ -177,7 +207,7 @@ class Request:
     def is_spread(self) -> bool:
         """Whether chains are moved from one position to starts of their own."""
         init = self.target.init if self.init is None else self.init
-        return self.chains > 1 and not callable(init) and not isinstance(init, Same)
+        return self.chains > 1 and not callable(init) and not isinstance(init, Same | PerChain)
 
     @property
     def total(self) -> int:

@@ -9,7 +9,37 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
+from ergodica.report import plain
 from ergodica.targets import Target
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning:
+    """How a tuned run came about; `print(run.tuning)`.
+
+    Attributes:
+        reached: whether every number has the accuracy asked for, by the sum that is printed.
+        settings: an `eg.tune` plan, as the last rung used it; None of a run that was read from a file.
+        rungs: of each pilot, witness and answer: method, step, steps, passes over the data.
+        figures: the sum of each number: bias and error of mean and sd.
+        words: the report.
+    """
+
+    reached: bool
+    words: str
+    rungs: list[dict[str, Any]]
+    figures: dict[str, Any]
+    spent: dict[str, float]
+    settings: Any = None
+
+    def __str__(self) -> str:
+        return self.words
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        kept = {"reached": self.reached, "words": self.words, "rungs": self.rungs, "figures": self.figures}
+        return plain(kept | {"spent": self.spent})
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +69,10 @@ class Run:
     settings: dict[str, Any]
     moments: Any = None
     halved: "Run | None" = None
+    witness: "Run | None" = None
+    """Of a tuned run, the one with twice the step that it was compared with."""
+    tuning: "Tuning | None" = None
+    """Of a tuned run, how it came about and whether the accuracy was reached: print(run.tuning)."""
     run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
 
@@ -47,6 +81,9 @@ class Run:
         kept = "moments" if self.posterior is None else ", ".join(self._shapes())
         beside = "" if self.halved is None else ", beside one with half the step"
         return f"Run({chains} chains of {draws:,} draws: {kept}{beside})"
+
+    def __str__(self) -> str:
+        return repr(self) if self.tuning is None else f"{self!r}\n{self.tuning}"
 
     def _shapes(self) -> list[str]:
         from ergodica.output.labelled import named
@@ -62,7 +99,7 @@ class Run:
         """An xarray.DataTree, which ArviZ 1.x takes; ArviZ 0.23 reads the file that `save` writes."""
         from ergodica.output.labelled import datatree
 
-        return datatree(self.posterior, self.stats, self.settings, self.moments, self.halved)
+        return datatree(self.posterior, self.stats, self.settings, self.moments, self.halved, self.witness)
 
     def save(self, path: Path | str, overwrite: bool = False) -> None:
         """Write one netCDF file; `eg.load` reads it."""
@@ -128,5 +165,8 @@ def load(path: Path | str, halved: Path | str | None = None) -> Run:
 
 
 def _run_of(loaded: Any) -> Run:
-    halved = None if loaded.halved is None else _run_of(loaded.halved)
-    return Run(loaded.posterior, loaded.stats, loaded.settings, loaded.moments, halved)
+    halved, witness = (None if one is None else _run_of(one) for one in (loaded.halved, loaded.witness))
+    tuning = None
+    if "tuning" in loaded.settings:
+        tuning = Tuning(**loaded.settings["tuning"])
+    return Run(loaded.posterior, loaded.stats, loaded.settings, loaded.moments, halved, witness, tuning)

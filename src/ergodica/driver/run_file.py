@@ -20,7 +20,7 @@ from ergodica.driver.checkpoint import (
     starting_over,
 )
 from ergodica.driver.draws import MEMORY_SHARE, on_disk
-from ergodica.driver.execute import final_settings, half_of
+from ergodica.driver.execute import Longer, final_settings, half_of, run_to_the_end
 from ergodica.driver.loop import run_loop
 from ergodica.driver.part_folder import check_ours, columns_of, cut_to, leaves_into, part_folder
 from ergodica.driver.request import Request
@@ -35,7 +35,7 @@ from ergodica.kept_programs import keeping_programs
 from ergodica.output.files import check_free, is_of_version_0_1_0, save_blocks
 
 
-def execute_on_disk(request: Request) -> Run:
+def execute_on_disk(request: Request, longer: Longer | None, label: str) -> Run:
     out = Path(request.out or "")
     folder = part_folder(out)
     check_name(folder)
@@ -46,16 +46,17 @@ def execute_on_disk(request: Request) -> Run:
             saved = _saved(request, out, folder)
             plan = plan_of(request, saved is not None)
         try:
-            return _made(plan, saved, out, Checkpoint(folder))
+            return _made(plan, saved, out, Checkpoint(folder), longer, label)
         finally:
             plan.chains.close()
 
 
-def _made(plan: Plan, saved: Saved | None, out: Path, checkpoint: Checkpoint) -> Run:
+def _made(plan: Plan, saved: Saved | None, out: Path, checkpoint: Checkpoint, longer: Longer | None, label: str) -> Run:
     try:
-        work = _begun(plan, saved, checkpoint)
+        work = _begun(plan, saved, checkpoint, label)
         with noted_interrupts(checkpoint.how_to_resume()) as interrupts:
-            run_loop(work, plan.pace, checkpoint, interrupts, plan.request.progress)
+            show = plan.request.progress
+            run_to_the_end(plan, work, longer, lambda: run_loop(work, plan.pace, checkpoint, interrupts, show))
             found = _result(plan, work, out, checkpoint)
             if interrupts.received is not None:
                 interrupts.stop(f"the run was at its end; {out} has all of it")
@@ -90,7 +91,7 @@ def _saved(request: Request, out: Path, folder: Path) -> Saved | None:
     return read_checkpoint(folder)
 
 
-def _begun(plan: Plan, saved: Saved | None, checkpoint: Checkpoint) -> SampledChains:
+def _begun(plan: Plan, saved: Saved | None, checkpoint: Checkpoint, label: str) -> SampledChains:
     """The chains with somewhere to put their draws: at their start, or where the checkpoint left them."""
     folder, total = checkpoint.folder, plan.request.total
     done = 0 if saved is None else int(saved.record["step"])
@@ -105,7 +106,7 @@ def _begun(plan: Plan, saved: Saved | None, checkpoint: Checkpoint) -> SampledCh
         except OSError as error:
             raise could_not("write", folder, error) from error
     try:
-        work = SampledChains(plan.chains, on_disk(plan.shape, folder), journal, identity, plan.settings)
+        work = SampledChains(plan.chains, on_disk(plan.shape, folder), journal, identity, plan.settings, label)
         if saved is None:
             checkpoint.save(work.snapshot(), wait=True)
         else:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.driver.keys import Purpose, seed_words, start_keys
-from ergodica.driver.request import Request, Same
+from ergodica.driver.request import PerChain, Request, Same
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
@@ -170,7 +170,8 @@ class Starts:
         """
         real = _spreads(positions)
         if self.dispersal is None:
-            is_apart = callable(self.position) and any(spread > 0 for spread in real.values())
+            has_own = callable(self.position) or isinstance(self.position, PerChain)
+            is_apart = has_own and any(spread > 0 for spread in real.values())
             return {"starts": "dispersed" if is_apart else "one", "start_widths": None}
         if len(positions) > 1 and not any(spread > 0 for spread in real.values()):
             return {"starts": "one", "start_widths": None}
@@ -185,6 +186,8 @@ class Starts:
     def _given(self, chain: int) -> PyTree:
         if callable(self.position):
             return self.position(self._key(chain, Purpose.START))
+        if isinstance(self.position, PerChain):
+            return self.position.positions[chain % len(self.position.positions)]
         return self.position
 
     def _key(self, chain: int, purpose: Purpose) -> Any:

@@ -131,11 +131,18 @@ class Journal:
 class SampledChains:
     """The chains of a run, what is kept of them, and how far they are: the loop's `Work`."""
 
-    label, unit = "sampling", "steps"
+    unit = "steps"
 
     def __init__(
-        self, chains: Chains, store: Store, journal: Journal, identity: dict[str, Any], settings: dict[str, Any]
+        self,
+        chains: Chains,
+        store: Store,
+        journal: Journal,
+        identity: dict[str, Any],
+        settings: dict[str, Any],
+        label: str = "sampling",
     ):
+        self.label = label
         self.chains, self.store, self.journal = chains, store, journal
         self.identity, self.settings = identity, settings
         self.lost: list[Frozen] = []

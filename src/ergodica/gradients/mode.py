@@ -57,6 +57,8 @@ class Mode(NamedTuple):
     is_converged: bool
     whitening: "Whitening | None" = None
     """Coordinates in which the law near the mode is a standard normal, as the search left them."""
+    hessians: int = 0
+    """How many matrices of second derivatives were taken from all data."""
 
     def covariance(self, target: Target) -> np.ndarray:
         """The inverse of the second derivatives from all data (Laplace): (d, d), in the order of `ravel_pytree`."""
@@ -124,7 +126,7 @@ def find_mode(
         warnings.warn(search.complaint(place, distance), stacklevel=2)
     potential, norm = jnp.asarray(place.value, search.layout.dtype), float(np.linalg.norm(place.gradient))
     end, whitening = search.position(place.point), search.last_whitening
-    return Mode(end, potential, norm, search.evaluations, distance, is_converged, whitening)
+    return Mode(end, potential, norm, search.evaluations, distance, is_converged, whitening, search.hessians)
 
 
 class Evaluated(NamedTuple):
@@ -139,7 +141,7 @@ class _ModeSearch:
     """The potential as a function of a flat vector, from some rows and from all."""
 
     def __init__(self, target: Target, layout: Layout, batch_size: int | None, seed: int):
-        self.target, self.layout, self.evaluations = target, layout, 0
+        self.target, self.layout, self.evaluations, self.hessians = target, layout, 0, 0
         self.bare, self.rows = target.without_data(), None
         self.last_whitening: Whitening | None = None
         if not isinstance(target, Posterior):
@@ -202,6 +204,7 @@ class _ModeSearch:
             return Whitening(np.sqrt(abs(curvature)) if is_good else np.float64(1))
         if self.rows is None:
             curvatures = hessian_all(self.target, position)
+            self.hessians += 1
         else:
             curvatures = np.asarray(hessian(self.bare, position, self.rows, self.layout), np.float64)
         if not (np.isfinite(curvatures).all() and curvatures.any()):

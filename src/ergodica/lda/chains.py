@@ -27,7 +27,7 @@ from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.perplexity import HeldOut, HistoryRow
 from ergodica.lda.run_files import TopicDrawFiles
 from ergodica.lda.samplers import Method, draws_of
-from ergodica.lda.settings import Settings
+from ergodica.lda.settings import TopicSettings
 from ergodica.lda.stream import DocumentBatch, DocumentStream
 from ergodica.phase import Evaluation
 from ergodica.recipe import Recipe
@@ -177,7 +177,7 @@ class KeptDraws:
 class Training:
     """All that changes while a model learns."""
 
-    def __init__(self, learner: Learner, settings: Settings):
+    def __init__(self, learner: Learner, settings: TopicSettings):
         theta = learner.theta
         self.learner, self.settings = learner, settings
         self.draws = KeptDraws(settings.draws, theta.shape)
@@ -274,7 +274,7 @@ class Training:
             self.held_out.total, self.held_out.evaluations = arrays["total"].copy(), int(record["evaluations"])
 
 
-def begin(settings: Settings, parameters: dict[str, Any], vocabulary: Vocabulary) -> Training:
+def begin(settings: TopicSettings, parameters: dict[str, Any], vocabulary: Vocabulary) -> Training:
     """A model that has seen nothing."""
     model = ExpandedMean(
         words=len(vocabulary), topics=parameters["topics"], size=1, alpha=settings.alpha, gamma=settings.gamma,

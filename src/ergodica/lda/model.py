@@ -20,7 +20,7 @@ from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.outcome import averaged_draws, conclude, versions
 from ergodica.lda.perplexity import AT_A_TIME, HistoryRow, Perplexity, numbered, perplexity, shares
 from ergodica.lda.run_files import Fitted
-from ergodica.lda.settings import Settings, settings_of
+from ergodica.lda.settings import TopicSettings, settings_of
 from ergodica.lda.stream import ENOUGH_DOCUMENTS, ENOUGH_IN_SMALL_STEPS, DocumentStream
 from ergodica.lda.topics import BAND_EDGES, Coherence, Topic, coherence, top_words, topics_of
 from ergodica.report import plain
@@ -277,7 +277,7 @@ class LDA:
         return Corpus(counts, vocabulary, batch_size=AT_A_TIME, shuffle_buffer=1)
 
     def _stream(
-        self, given: Any, settings: Settings, training: Training | None = None, is_part: bool = False
+        self, given: Any, settings: TopicSettings, training: Training | None = None, is_part: bool = False
     ) -> DocumentStream:
         parameters = self._parameters
         seen, before = (0, 0) if training is None else (training.documents, training.size)
@@ -290,14 +290,14 @@ class LDA:
             enough=ENOUGH_DOCUMENTS if settings.noise is None else ENOUGH_IN_SMALL_STEPS,
         )  # fmt: skip
 
-    def _identity(self, settings: Settings, stream: DocumentStream) -> dict[str, Any]:
+    def _identity(self, settings: TopicSettings, stream: DocumentStream) -> dict[str, Any]:
         """What a run is made of, as JSON holds it."""
         told = {name: self._parameters[name] for name in ("topics", "seed", "passes", "held_out")}
         corpus = stream.corpus.cursor["corpus"]
         return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
 
     def _learn(
-        self, settings: Settings, training: Training, stream: DocumentStream, identity: dict[str, Any],
+        self, settings: TopicSettings, training: Training, stream: DocumentStream, identity: dict[str, Any],
         folder: Path | None,
     ) -> None:  # fmt: skip
         try:
@@ -315,7 +315,7 @@ class LDA:
         if error is not None:
             raise error
 
-    def _going_on(self, settings: Settings) -> Training | None:
+    def _going_on(self, settings: TopicSettings) -> Training | None:
         """What further documents are learnt by; of a model that was loaded, made again from its files."""
         if self._training is None and self._fitted is not None:
             fitted = self._fitted

@@ -12,7 +12,7 @@ from ergodica.lda.chains import Training, visit_seed
 from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.perplexity import perplexity, shares
 from ergodica.lda.run_files import Fitted
-from ergodica.lda.settings import Settings
+from ergodica.lda.settings import TopicSettings
 from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND
 
 DRAWS_AVERAGED = 20  # draws whose predictions are averaged, of those kept
@@ -25,7 +25,11 @@ def versions() -> dict[str, str]:
 
 
 def conclude(
-    training: Training, settings: Settings, vocabulary: Vocabulary, parameters: dict[str, Any], notes: dict[str, Any]
+    training: Training,
+    settings: TopicSettings,
+    vocabulary: Vocabulary,
+    parameters: dict[str, Any],
+    notes: dict[str, Any],
 ) -> Fitted:
     """Args:
     notes: more for run.json.

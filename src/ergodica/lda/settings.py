@@ -14,7 +14,7 @@ OWN_SETTINGS = ("alpha", "gamma", "size", "batch_size", "sweeps", "burn_in", "es
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Preset):
+class TopicSettings(Preset):
     """The numbers of a run: a preset's or a person's own. `draws`: how many to keep."""
 
     sampler: str
@@ -28,12 +28,12 @@ class Settings(Preset):
         return asdict(self)
 
 
-def settings_of(parameters: dict[str, Any]) -> Settings:
+def settings_of(parameters: dict[str, Any]) -> TopicSettings:
     """Of the estimator's parameters: what is None is the preset's."""
     sampler = choice("sampler", parameters["sampler"], LDA_SAMPLERS)
     preset = choice("preset", parameters["preset"], LDA_PRESETS)
     draws = POSTERIOR_DRAWS if preset == "posterior" else KEPT_DRAWS
-    found = Settings(sampler=sampler, preset=preset, draws=draws, **asdict(LDA_PRESETS[preset][sampler]))
+    found = TopicSettings(sampler=sampler, preset=preset, draws=draws, **asdict(LDA_PRESETS[preset][sampler]))
     own = {name: parameters[name] for name in OWN_SETTINGS if parameters[name] is not None}
     if "sweeps" in own and "burn_in" not in own:
         own["burn_in"] = own["sweeps"] // 2

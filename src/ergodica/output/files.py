@@ -22,6 +22,7 @@ from ergodica.output.labelled import (
     DRAW_AXES,
     FILE_FORMAT,
     HALVED_PREFIX,
+    WITNESS_PREFIX,
     Moments,
     datatree,
     dimensions,
@@ -48,6 +49,7 @@ class Loaded(NamedTuple):
     settings: dict[str, Any]
     moments: Moments | None = None
     halved: "Loaded | None" = None
+    witness: "Loaded | None" = None
 
 
 def save(tree: "xr.DataTree", path: Path | str, overwrite: bool = False) -> None:
@@ -294,11 +296,13 @@ class _Reader:
 def _loaded(reader: _Reader, file: Any, path: Path) -> Loaded:
     if not {"posterior", "moments"} & set(file.groups):
         raise InputError(f"{path} is not the file of a run: it has no group 'posterior' and no group 'moments'")
-    halved = _part(reader, file, path, HALVED_PREFIX) if HALVED_PREFIX + "sample_stats" in file.groups else None
-    return _part(reader, file, path, "", halved)
+    found = _part(reader, file, path, "")
+    prefixes = {"halved": HALVED_PREFIX, "witness": WITNESS_PREFIX}
+    there = {name: prefix for name, prefix in prefixes.items() if prefix + "sample_stats" in file.groups}
+    return found._replace(**{name: _part(reader, file, path, prefix) for name, prefix in there.items()})
 
 
-def _part(reader: _Reader, file: Any, path: Path, prefix: str, halved: Loaded | None = None) -> Loaded:
+def _part(reader: _Reader, file: Any, path: Path, prefix: str) -> Loaded:
     posterior = reader.variables(file, prefix + "posterior")
     for name, array in posterior.items():
         dims = file[prefix + "posterior"][name].dimensions[:2]
@@ -307,7 +311,7 @@ def _part(reader: _Reader, file: Any, path: Path, prefix: str, halved: Loaded | 
     stats = reader.variables(file, prefix + "sample_stats")
     settings = settings_of(dict(file[prefix + "sample_stats"].attrs) if prefix else dict(file.attrs))
     moments = moments_from(reader.variables(file, prefix + "moments"))
-    return Loaded(unnamed(posterior) if posterior else None, stats, settings, moments, halved)
+    return Loaded(unnamed(posterior) if posterior else None, stats, settings, moments)
 
 
 def _nameless_file(folder: Path) -> Any:

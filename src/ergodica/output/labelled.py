@@ -6,6 +6,7 @@ posterior       the position by name, dimensions (chain, draw, <name>_dim_0, ...
 sample_stats    what each step met, (chain, draw)
 moments         count, mean.<name>, variance.<name> by chain, where the draws were not kept
 halved_...      the same of the run with half the step size
+witness_...     of a tuned run, the same of the one with twice the step size
 """
 
 import json
@@ -28,7 +29,7 @@ BARE_NAME = "position"
 DRAW_AXES = ("chain", "draw")
 FILE_FORMAT = 2  # 1: of version 0.1.0, without checksums
 LIBRARY_NAME = "ergodica"
-HALVED_PREFIX = "halved_"
+HALVED_PREFIX, WITNESS_PREFIX = "halved_", "witness_"
 AS_JSON = "json_attributes"  # names of the attributes that hold JSON, where netCDF has no type for a setting
 OWN_ATTRIBUTES = ("inference_library", "inference_library_version", "created_at", "ergodica_format", AS_JSON, SEAL)
 
@@ -48,17 +49,19 @@ def datatree(
     settings: dict[str, Any],
     moments: Moments | None = None,
     halved: Any = None,
+    witness: Any = None,
 ) -> "xr.DataTree":
     """All that a run leaves. `posterior` has leaves (chain, draw, ...), or is None where only `moments` were kept.
 
-    `halved` is anything with posterior, stats, settings and moments of its own.
+    `halved` and `witness` are anything with posterior, stats, settings and moments of its own.
     """
     import xarray as xr
 
     groups = _groups(posterior, stats, settings, moments)
-    if halved is not None:
-        parts = _groups(halved.posterior, halved.stats, halved.settings, halved.moments)
-        groups |= {HALVED_PREFIX + name: dataset for name, dataset in parts.items()}
+    for prefix, other in ((HALVED_PREFIX, halved), (WITNESS_PREFIX, witness)):
+        if other is not None:
+            parts = _groups(other.posterior, other.stats, other.settings, other.moments)
+            groups |= {prefix + name: dataset for name, dataset in parts.items()}
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes(settings)), **groups})
 
 

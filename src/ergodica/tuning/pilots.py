@@ -1,0 +1,162 @@
+"""All data with a Metropolis test: exact at every step, so without a witness; short pilots set the step and the scale.
+
+Laplace's widths are a first guess. Where a posterior is not Gaussian, or has no mode, pilots of 100 trajectories put
+the covariance of what they drew beside it, and the step where four of five trajectories are accepted.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.diagnostics.accuracy import MeasuredNumbers, Sums, measured, sums
+from ergodica.driver.run import Run
+from ergodica.tuning.ladder import (
+    LONGEST_FACTOR,
+    MOST_LENGTHENINGS,
+    LadderRung,
+    Outcome,
+    Place,
+    complaint,
+    draws_of,
+    finite_rung,
+)
+from ergodica.tuning.plan import LENGTH_MARGIN, QUARTER_TURN, SamplingWay
+from ergodica.tuning.settings import Settings
+
+PILOT_STEPS = (100, 100, 200, 400)  # trajectories of each chain
+FIRST_PILOT_RUNG = 10  # their seeds are apart from those of the ladder
+SETTLED_WIDTHS = (0.7, 1.5)  # sds in whitened units
+SETTLED_ACCEPTANCE = (0.65, 0.95)
+SETTLED_R_HAT = 1.15
+WANTED_ACCEPTANCE = 0.8
+KNOWN_DRAWS = 10.0  # what Laplace's covariance counts for, in draws, and each number once more
+STEP_CHANGES = (0.2, 1.5)  # the least and the largest factor of one pilot
+LARGEST_LEAP = 1.2  # in whitened units
+MOST_LEAPS = 64
+
+
+class Pilot(NamedTuple):
+    """What a pilot has met."""
+
+    acceptance: float
+    widths: np.ndarray
+    """Of its draws, in units of the scale it was made with."""
+    covariance: np.ndarray
+    r_hat: float
+    ends: tuple[PyTree, ...]
+
+    @property
+    def is_settled(self) -> bool:
+        low, high = SETTLED_WIDTHS
+        is_scaled = bool(np.all((self.widths > low) & (self.widths < high)))
+        return (
+            is_scaled and SETTLED_ACCEPTANCE[0] < self.acceptance < SETTLED_ACCEPTANCE[1] and self.r_hat < SETTLED_R_HAT
+        )
+
+
+def metropolis(settings: Settings, place: Place) -> Outcome:
+    """Pilots until step and scale have settled, then a run that is lengthened until the accuracy is reached."""
+    way = next(way for way in settings.ways if way.method == "Metropolis")
+    # no turning by gradient noise, of which there is none; every number of the position is looked at in pilots
+    settings = replace(settings, noise=None, ways=(way, *(other for other in settings.ways if other is not way)))
+    rungs: list[LadderRung] = []
+    pilot = None
+    for number, steps in enumerate(PILOT_STEPS):
+        request = replace(settings.request, keep="draws")
+        shown = replace(settings, request=request).with_way(settings.way, FIRST_PILOT_RUNG + number, steps)
+        rung = finite_rung(shown, place, f"pilot {number + 1}", lambda *_: None)
+        if rung is None:
+            settings = _with_step(settings, settings.way.step_size / 4)
+            continue
+        rungs.append(rung)
+        pilot = _looked_at(settings, rung.run)
+        if pilot.is_settled:
+            break
+        settings = _improved(settings, pilot, is_last=number == len(PILOT_STEPS) - 1)
+    if pilot is None:
+        return Outcome(None, None, None, False, rungs, "chains became non-finite at every step tried")
+    settings = replace(settings, starts=pilot.ends)
+    answer, found = _run(settings, place)
+    if answer is None or found is None:
+        return Outcome(None, None, None, False, rungs, "chains became non-finite")
+    is_reached = found.is_within(settings.accuracy)
+    trouble = "" if is_reached else complaint(settings, found)
+    return Outcome(answer, None, found, is_reached, [*rungs, answer], trouble)
+
+
+def _run(settings: Settings, place: Place) -> tuple[LadderRung | None, Sums | None]:
+    accuracy, thin = settings.accuracy, settings.way.thin
+
+    def longer(posterior: PyTree, times: int) -> int | None:
+        found = sums(accuracy, measured(posterior))
+        if times >= MOST_LENGTHENINGS or found.is_within(accuracy):
+            return None
+        return math.ceil(draws_of(posterior) * thin * _factor(settings, found))
+
+    rung = finite_rung(settings.with_way(settings.way, 1), place, "sampling", longer)
+    return rung, None if rung is None else sums(accuracy, rung.measured)
+
+
+def _factor(settings: Settings, found: Sums) -> float:
+    accuracy = settings.accuracy
+    shares = np.concatenate([found.sd / accuracy.sd, found.mean / accuracy.mean])
+    needed = float(np.max(np.square(shares))) if np.isfinite(shares).all() else LONGEST_FACTOR
+    if found.r_hat > accuracy.r_hat:
+        needed = max(needed, 1.5)
+    return float(np.clip(LENGTH_MARGIN * needed, 1.2, LONGEST_FACTOR))
+
+
+def _looked_at(settings: Settings, run: Run) -> Pilot:
+    """The second half of a pilot, in whitened units."""
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(run.posterior)]
+    flat = np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
+    late = flat[:, flat.shape[1] // 2 :]
+    u = (
+        settings.laplace.peak.pulled(late.reshape(-1, late.shape[2]).T.T)
+        if settings.root.ndim == 1
+        else np.linalg.solve(settings.root, (late - settings.laplace.peak.point).reshape(-1, late.shape[2]).T).T
+    )
+    met: MeasuredNumbers = measured(late)
+    widths = u.std(axis=0)
+    covariance = np.cov(u.T).reshape(u.shape[1], u.shape[1]) if settings.root.ndim == 2 else widths**2
+    accepted = run.stats["accepted"][:, run.stats["accepted"].shape[1] // 2 :]
+    last = jax.tree.map(lambda leaf: np.asarray(leaf)[:, -1], run.posterior)
+    ends = tuple(jax.tree.map(lambda leaf, chain=chain: leaf[chain], last) for chain in range(len(accepted)))
+    return Pilot(float(np.mean(accepted)), widths, covariance, float(np.max(met.r_hat)), ends)
+
+
+def _improved(settings: Settings, pilot: Pilot, is_last: bool) -> Settings:
+    """Step by the acceptance, scale by the covariance beside what was assumed."""
+    from scipy.stats import norm
+
+    low, high = SETTLED_WIDTHS
+    if not np.all((pilot.widths > low) & (pilot.widths < high)):
+        count = pilot.covariance.shape[0]
+        drawn, known = 100.0, KNOWN_DRAWS + count
+        root = settings.root
+        if root.ndim == 2:
+            mixed = (drawn * pilot.covariance + known * np.eye(count)) / (drawn + known)
+            root = root @ np.linalg.cholesky(mixed)
+        else:
+            root = root * np.sqrt((drawn * pilot.covariance + known) / (drawn + known))
+        peak = settings.laplace.peak._replace(root=root)
+        settings = replace(settings, laplace=settings.laplace._replace(peak=peak), starts=pilot.ends)
+    share = float(np.clip(pilot.acceptance, 0.02, 0.995))
+    factor = math.sqrt(norm.ppf(WANTED_ACCEPTANCE / 2) / norm.ppf(share / 2))
+    step = settings.way.step_size * float(np.clip(factor, *STEP_CHANGES))
+    return _with_step(replace(settings, starts=pilot.ends), step)
+
+
+def _with_step(settings: Settings, step: float) -> Settings:
+    """Trajectories stay a quarter turn long: as many leaps as that takes, where it changed by much (each number of them
+    is a program of its own to compile)."""
+    step, way = min(step, LARGEST_LEAP), settings.way
+    leaps = way.leaps
+    if not 0.65 * QUARTER_TURN <= step * leaps <= 1.4 * QUARTER_TURN:
+        leaps = int(np.clip(round(QUARTER_TURN / step), 1, MOST_LEAPS))
+    changed: SamplingWay = way._replace(step_size=step, leaps=leaps)
+    return replace(settings, ways=(changed, *settings.ways[1:]))

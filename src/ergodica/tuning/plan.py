@@ -1,0 +1,238 @@
+"""The plan: which way to sample, with which step, friction, batch and length, and what each way would cost.
+
+Costs are counted in rows read, never by a clock, so that the plan is the same on every machine. The length follows from
+the sum that decides in the end (diagnostics/accuracy.py): with errors e^2 = tau2 / (2 steps) of sds,
+
+    s + z sqrt(e_run^2 (1 + 1/9) + e_witness^2 / 9) <= sd,
+
+s the predicted bias. Step, batch, the share of the bias and the length of the witness are searched on a grid.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.diagnostics.accuracy import LEVERAGE, Accuracy
+from ergodica.targets import Posterior, Target
+from ergodica.tuning import law
+from ergodica.tuning.laplace import Laplace
+from ergodica.tuning.noise import Noise
+
+STEP_OPERATIONS = 20_000  # what a step costs beside its rows, and
+NUMBER_OPERATIONS = 12  # for each pair of numbers of the position
+TRANSCENDENTAL_OPERATIONS = 10
+BIAS_SHARES = np.linspace(0.1, 0.6, 11)  # of the tolerance of sds
+WITNESS_SHARES = (0.1, 0.15, 0.2, 0.25, 0.35, 0.5)  # steps of the witness over those of the run
+SMALLEST_BATCH = 16
+LARGEST_FEEDBACK = 0.5  # of x mean(w) at twice the step: there must still be a law
+LENGTH_MARGIN = 1.1  # stopping where the error is small enough favours errors that are underestimated
+DOUBT = 1.5  # minibatches rest on more assumptions: they must be cheaper by that
+METROPOLIS_DRAWS = 1.3  # trajectories for an independent draw
+QUARTER_TURN = math.pi / 2  # the length of a trajectory in whitened units after which a Gaussian is forgotten
+SETTLING_TIMES = 6.0  # correlation times before the first draw that is kept
+DRAWS_PER_TIME = 3.0  # kept in a correlation time
+MIDDLE_OPERATIONS = 1e6  # of one gradient from all data: below that the driver costs more, and Metropolis is safer
+MOST_DRAWS = 50_000  # kept of each chain
+
+
+class SamplingWay(NamedTuple):
+    """One way to sample, and its price; lengths in steps of all chains together."""
+
+    method: str
+    """"minibatches", "all data" (the splitting) or "Metropolis"."""
+    passes: float
+    """Over the data, with the witness."""
+    step_size: float
+    steps: float
+    friction: float | None = None
+    witness_steps: float = 0.0
+    batch_size: int | None = None
+    leaps: int = 0
+    """Leapfrog steps of a trajectory."""
+    bias: float = 0.0
+    """Predicted, of the sd in the worst direction."""
+    time: float = 1.0
+    """tau2: steps for an independent draw of a square."""
+
+    @property
+    def c(self) -> float:
+        return float(law.coth_of_friction(self.friction or np.inf, self.step_size))
+
+    @property
+    def warmup(self) -> int:
+        if self.method == "Metropolis":
+            return 20
+        return math.ceil(SETTLING_TIMES * max(1.0, float(law.time_of_means(self.step_size, self.c)), self.c))
+
+    @property
+    def thin(self) -> int:
+        return 1 if self.method == "Metropolis" else max(1, int(self.time / DRAWS_PER_TIME))
+
+    def doubled(self) -> "SamplingWay":
+        """The witness: twice the step at constant friction times step."""
+        assert self.friction is not None
+        step, friction = 2 * self.step_size, self.friction / 2
+        time = float(law.time_of_squares(step, self.c))
+        return self._replace(step_size=step, friction=friction, steps=self.witness_steps, time=time)
+
+    def halved(self) -> "SamplingWay":
+        """The next rung: half the step, four times the steps."""
+        assert self.friction is not None
+        step, friction = self.step_size / 2, 2 * self.friction
+        time = float(law.time_of_squares(step, self.c))
+        return self._replace(step_size=step, friction=friction, steps=4 * self.steps, passes=4 * self.passes, time=time)
+
+
+class Costs(NamedTuple):
+    """What a step costs, in rows."""
+
+    rows: int
+    """N; 1 for a target without rows."""
+    beside: float
+    """c0: what a step costs beside its rows."""
+    operations: float
+    """Of one row's gradient."""
+
+
+def costs_of(target: Target, found: Laplace) -> Costs:
+    """Counted by XLA for the program before it is compiled."""
+    rows = target.size if isinstance(target, Posterior) else 1
+    assert rows is not None
+    operations = row_operations(target, found.position(found.peak.point))
+    beside = (STEP_OPERATIONS + NUMBER_OPERATIONS * found.size ** min(2, found.peak.root.ndim)) / operations
+    return Costs(rows, beside, operations)
+
+
+def row_operations(target: Target, position: PyTree) -> float:
+    bare = target.without_data()
+    if not isinstance(target, Posterior):
+        return _operations(bare, position, None)
+    few, many = (target.rows(np.arange(min(count, target.size))) for count in (32, 256))
+    sizes = [len(jax.tree.leaves(rows)[0]) for rows in (few, many)]
+    found = [_operations(bare, position, rows) for rows in (few, many)]
+    return max(1.0, (found[1] - found[0]) / max(1, sizes[1] - sizes[0]) if sizes[1] > sizes[0] else found[1] / sizes[1])
+
+
+def _operations(target: Target, position: PyTree, rows: PyTree) -> float:
+    counted: Any = jax.jit(lambda q, batch: target.evaluate(q, batch)).lower(position, rows).cost_analysis()
+    counted = counted[0] if isinstance(counted, list) else counted or {}
+    return max(1.0, counted.get("flops", 0.0) + TRANSCENDENTAL_OPERATIONS * counted.get("transcendentals", 0.0))
+
+
+def ways(
+    target: Target, found: Laplace, noise: Noise | None, accuracy: Accuracy, kept: int, costs: Costs
+) -> list[SamplingWay]:
+    """Those that can be gone, the one to take first."""
+    z = accuracy.z(kept)
+    can_metropolis = target.source is None
+    several = bool(found.others) or not found.peak.is_proper or target.domain is not None
+    metropolis = [_metropolis(found.size, accuracy, z, costs)] if can_metropolis else []
+    if several:
+        return metropolis
+    whole = [_all_data(accuracy, z, costs)] if can_metropolis else []
+    batches = [] if noise is None else [way for way in [_minibatches(noise, accuracy, z, costs)] if way is not None]
+    return sorted(batches + whole + metropolis, key=lambda way: _preference(way, costs))
+
+
+def _preference(way: SamplingWay, costs: Costs) -> float:
+    """What it costs with the doubt there is about it."""
+    if way.method == "minibatches":
+        return DOUBT * way.passes
+    is_middle = costs.rows * costs.operations >= MIDDLE_OPERATIONS
+    return way.passes * (1.0 if way.method == "Metropolis" or is_middle else 100.0)
+
+
+def _length(accuracy: Accuracy, z: float, s: float, step_size: float, c: float, share: float) -> float:
+    """Steps of the run, with a witness of `share` of them at twice the step, and the bias s of sds."""
+    tau, tau2 = float(law.time_of_means(step_size, c)), float(law.time_of_squares(step_size, c))
+    there, there2 = float(law.time_of_means(2 * step_size, c)), float(law.time_of_squares(2 * step_size, c))
+    seen = LEVERAGE**2
+
+    def steps(here: float, there: float, room: float) -> float:
+        return z**2 * (here * (1 + 1 / seen) + there / (share * seen)) / room**2 if room > 0 else math.inf
+
+    return LENGTH_MARGIN * max(steps(tau2 / 2, there2 / 2, accuracy.sd - s), steps(tau, there, accuracy.mean))
+
+
+def _shortest(accuracy: Accuracy, z: float, s: float, step_size: float, c: float) -> tuple[float, float]:
+    """The least steps of run and witness together: those of each."""
+    tried = [(_length(accuracy, z, s, step_size, c, share), share) for share in WITNESS_SHARES]
+    steps, share = min(tried, key=lambda pair: pair[0] * (1 + pair[1]))
+    return steps, share * steps
+
+
+def _all_data(accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay:
+    """The splitting; on a Gaussian without bias, so a third of the tolerance is left for what is not Gaussian."""
+    step, c = law.LARGEST_STEP, 2 / law.LARGEST_STEP
+    steps, witness = _shortest(accuracy, z, accuracy.sd / 6, step, c)
+    passes = (steps + witness) * (1 + costs.beside / costs.rows)
+    friction, time = float(law.friction_of(c, step)), float(law.time_of_squares(step, c))
+    return SamplingWay("all data", passes, step, steps, friction, witness, time=time)
+
+
+def _metropolis(size: int, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay:
+    step = min(QUARTER_TURN / 2, 1.25 * size**-0.25)
+    leaps = math.ceil(QUARTER_TURN / step)
+    steps = LENGTH_MARGIN * METROPOLIS_DRAWS * z**2 * max(1 / accuracy.mean**2, 1 / (2 * accuracy.sd**2))
+    passes = steps * (leaps + 1) * (1 + costs.beside / (3 * costs.rows))
+    return SamplingWay("Metropolis", passes, step, steps, leaps=leaps)
+
+
+def _minibatches(noise: Noise, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay | None:
+    rows, best = costs.rows, None
+    for power in range(0, 2 * int(math.log2(max(2, rows / SMALLEST_BATCH)))):
+        size = round(SMALLEST_BATCH * 2 ** (power / 2))
+        if size > rows // 2:
+            break
+        w = noise.of_batch(size, rows)
+        for share in BIAS_SHARES:
+            way = _batch_way(w, share * accuracy.sd, size, accuracy, z, costs)
+            if way is not None and (best is None or way.passes < best.passes):
+                best = way
+    return best
+
+
+def _batch_way(w: np.ndarray, s: float, size: int, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay | None:
+    step, c = (float(x) for x in law.motion((1 + s) ** 2 - 1, w.max()))
+    u = step**2  # (2h)^2 / 4
+    if not u < 1 or u * c / (1 - u) * w.mean() > LARGEST_FEEDBACK:
+        return None
+    bias = float(np.max(law.variance_bias_with_control(w, step, c)))
+    s = math.sqrt(1 + bias) - 1
+    if not s < accuracy.sd:
+        return None
+    steps, witness = _shortest(accuracy, z, s, step, c)
+    passes = (steps + witness) * (2 * size + costs.beside) / costs.rows
+    friction, time = float(law.friction_of(c, step)), float(law.time_of_squares(step, c))
+    return SamplingWay("minibatches", passes, step, steps, friction, witness, size, bias=s, time=time)
+
+
+def predicted_bias(way: SamplingWay, noise: Noise | None, rows: int, shares: np.ndarray | None) -> np.ndarray | float:
+    """Of the sd of each kept number: `shares` are those of the directions in its variance, (number, direction)."""
+    if noise is None or way.batch_size is None:
+        return 0.0
+    bias = law.variance_bias_with_control(noise.of_batch(way.batch_size, rows), way.step_size, way.c)
+    return np.sqrt(1 + (bias.max() if shares is None else shares @ bias)) - 1
+
+
+def direction_shares(keep: Any, found: Laplace, root: np.ndarray) -> np.ndarray | None:
+    """How much each whitened direction has in the variance of each kept number, near the mode; None if too many."""
+    layout = found.layout
+    if root.ndim == 1:
+        return np.eye(layout.size) if keep is None and layout.size <= 5_000 else None
+    if keep is None:
+        slopes = root
+    else:
+
+        def kept(flat: Any) -> Any:
+            leaves = jax.tree.leaves(keep(layout.unravel(flat)))
+            return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, layout.dtype)) for leaf in leaves])
+
+        slopes = np.asarray(jax.jacfwd(kept)(jnp.asarray(found.peak.point, layout.dtype)), np.float64) @ root
+    squares = np.square(slopes)
+    total = squares.sum(axis=1, keepdims=True)
+    return np.where(total > 0, squares / np.where(total > 0, total, 1), 1 / root.shape[1])

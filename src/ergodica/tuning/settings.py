@@ -1,0 +1,282 @@
+"""`eg.tune`: everything that `eg.sample(target)` decides before its first step, to be read, changed or used by hand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ergodica.diagnostics.accuracy import Accuracy
+from ergodica.driver.request import LARGEST_SEED, PerChain, Request, Same
+from ergodica.errors import InputError
+from ergodica.gradients.control import ControlVariates
+from ergodica.host.progress import spinner
+from ergodica.host.validate import kind_of
+from ergodica.integrators import Leapfrog, Splitting
+from ergodica.report import plain
+from ergodica.samplers import hmc, sghmc
+from ergodica.targets import Posterior, Target
+from ergodica.tuning.laplace import Laplace, laplace
+from ergodica.tuning.noise import Noise, noise_of
+from ergodica.tuning.plan import Costs, SamplingWay, costs_of, direction_shares, predicted_bias, ways
+
+FEWEST_ROWS = 64  # below, minibatches are not looked at
+START_WIDTHS = 2.0  # times Laplace's: chains begin further apart than the posterior is wide
+NOT_WITH_TUNING = ("batch_size", "integrator", "gradient_noise", "estimator", "share_batches", "batches", "warmup",
+                   "thin", "resample_every")  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Settings:
+    """What `eg.tune` chose, why, and what each way would cost; `print` it.
+
+    Attributes:
+        method: "minibatches", "all data" or "Metropolis".
+        reason: why that one, in a sentence.
+        arguments: for `eg.sample(target, **settings.arguments)`: the run without witness and lengthening.
+        predicted: the bias of sds, correlation times and passes over the data, by method.
+
+    Example:
+        >>> import ergodica as eg
+        >>> settings = eg.tune(eg.gallery.gaussian(2))
+        >>> settings.method
+        'Metropolis'
+    """
+
+    request: Request
+    laplace: Laplace
+    noise: Noise | None
+    costs: Costs
+    ways: tuple[SamplingWay, ...]
+    shares: np.ndarray | None = field(repr=False)
+    kept: int = 1
+    rung: int = 1
+    starts: tuple[PyTree, ...] | None = None
+    """Where chains begin; None: around the modes."""
+
+    @property
+    def way(self) -> SamplingWay:
+        return self.ways[0]
+
+    @property
+    def accuracy(self) -> Accuracy:
+        return self.request.accuracy or Accuracy()
+
+    @property
+    def method(self) -> str:
+        return self.way.method
+
+    @property
+    def root(self) -> np.ndarray:
+        """R with R R^T = H^-1, turned to the directions of the gradient noise."""
+        return self.laplace.peak.root if self.noise is None else self.noise.root
+
+    @property
+    def mode(self) -> PyTree:
+        return jax.tree.map(np.asarray, self.laplace.position(self.laplace.peak.point))
+
+    @property
+    def steps(self) -> int:
+        """Of each chain."""
+        return max(self.way.thin, -(-int(np.ceil(self.way.steps)) // self.request.chains))
+
+    @property
+    def seed(self) -> int:
+        """Every rung has its own."""
+        return (self.request.seed + self.rung) % LARGEST_SEED
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        way, request, laplace = self.way, self.request, self.laplace
+        scale = jnp.asarray(self.root, laplace.layout.dtype)
+        scale = scale if scale.ndim == 2 else laplace.layout.unravel(scale)
+        starts = self.starts or laplace.starts(
+            request.target, request.chains, START_WIDTHS, request.seed, request.temperature
+        )
+        found: dict[str, Any] = {
+            "init": PerChain(starts), "steps": self.steps, "step_size": way.step_size, "warmup": way.warmup,
+            "thin": way.thin, "chains": request.chains, "seed": self.seed, "temperature": request.temperature,
+            "keep": request.keep,
+        }  # fmt: skip
+        if way.method == "Metropolis":
+            return {"recipe": hmc(scale=scale), "integrator": Leapfrog(way.leaps)} | found
+        found = {"recipe": sghmc(way.friction, scale=scale), "integrator": Splitting()} | found
+        if way.batch_size is not None:
+            found |= {"batch_size": way.batch_size, "estimator": ControlVariates(self.mode)}
+        return found
+
+    def with_way(self, way: SamplingWay, rung: int, steps: int | None = None) -> "Settings":
+        """Another way first, at a rung of the ladder; `steps` of each chain."""
+        way = way if steps is None else way._replace(steps=float(steps * self.request.chains))
+        return replace(self, ways=(way, *self.ways[1:]), rung=rung)
+
+    def bias(self, way: SamplingWay) -> np.ndarray | float:
+        """Predicted for the sd of every kept number."""
+        return predicted_bias(way, self.noise, self.costs.rows, self.shares)
+
+    @property
+    def predicted(self) -> dict[str, dict[str, float]]:
+        return {
+            way.method: {"passes": way.passes, "bias_of_sds": way.bias, "steps_per_draw": way.time} for way in self.ways
+        }
+
+    @property
+    def reason(self) -> str:
+        target, found = self.request.target, self.laplace
+        if target.domain is not None:
+            return "the target has a domain: all data, with reflection at its walls"
+        if found.others:
+            return f"{len(found.others) + 1} modes were found, and control variates are centred at one: all data"
+        if not found.peak.is_proper:
+            return f"{found.trouble}: all data, and widths from pilot runs"
+        prices = ", ".join(f"{way.passes:,.0f} with {way.method}" for way in self.ways)
+        rows = "passes over the data" if isinstance(target, Posterior) else "gradients"
+        return f"{rows} predicted: {prices}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the file of a run."""
+        way, found = self.way, self.laplace
+        return plain({
+            "method": way.method, "reason": self.reason, "step_size": way.step_size, "friction": way.friction,
+            "batch_size": way.batch_size, "leaps": way.leaps, "steps": self.steps, "warmup": way.warmup,
+            "thin": way.thin, "chains": self.request.chains, "seed": self.seed, "predicted": self.predicted,
+            "modes": 1 + len(found.others), "rows": self.costs.rows, "numbers": found.size,
+        })  # fmt: skip
+
+    def method_words(self) -> str:
+        way = self.way
+        if way.method == "Metropolis":
+            leaps = f"{way.leaps} leapfrog steps of {way.step_size:.3g} in whitened units"
+            return f"all data, trajectories of {leaps}, each with a Metropolis test"
+        batch = "all data" if way.batch_size is None else f"minibatches of {way.batch_size} with control variates"
+        return f"{batch}, step {way.step_size:.3g} in whitened units, friction {way.friction:.3g}"
+
+    def __str__(self) -> str:
+        way = self.way
+        lines = [
+            f"Plan for {self.accuracy.words(self.kept)}:",
+            f"  method     {self.method_words()}",
+            f"  why        {self.reason}",
+            f"  length     {self.request.chains} chains of {self.steps:,} steps after {way.warmup}"
+            + (
+                f", beside a witness with twice the step ({int(way.witness_steps):,} steps in all)"
+                if way.witness_steps
+                else ""
+            ),
+        ]
+        if way.batch_size is not None:
+            lines.append(f"  bias       sds +{100 * way.bias:.2g} % predicted in the worst direction")
+        lines.append(
+            "  use        eg.sample(target) runs it with its check, eg.sample(target, **settings.arguments) without"
+        )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def tune(
+    target: Target,
+    init: PyTree = None,
+    *,
+    accuracy: Accuracy | None = None,
+    chains: int = 4,
+    seed: int = 0,
+    temperature: float = 1.0,
+    keep: Any = "draws",
+) -> Settings:
+    """The plan of `eg.sample(target)`: mode, widths, gradient noise, and the way that costs least. No chain is run.
+
+    Use it to see what a run would cost before it starts, and to start from sound settings where you want your own:
+    `eg.sample(target, **settings.arguments | {"steps": 10_000})`.
+
+    Args:
+        target: an eg.Density or eg.Posterior.
+        init: where to look for a mode; None: `target.init`.
+        accuracy: an `eg.Accuracy`.
+        chains, seed, temperature, keep: as in `eg.sample`.
+
+    Example:
+        >>> import ergodica as eg
+        >>> settings = eg.tune(eg.gallery.gaussian(3))
+        >>> run = eg.sample(eg.gallery.gaussian(3), **settings.arguments | {"steps": 100})
+        >>> run.posterior.shape
+        (4, 100, 3)
+    """
+    given = {"accuracy": accuracy, "chains": chains, "seed": seed, "temperature": temperature, "keep": keep}
+    request = Request(target, init=init, **given)  # type: ignore[arg-type]
+    return settings_for(request)
+
+
+def settings_for(request: Request) -> Settings:
+    """The plan for what was requested."""
+    position = checked(request)
+    target = request.target
+    with spinner("looking for modes"):
+        found = laplace(target, position, request.seed)
+    costs, noise = costs_of(target, found), None
+    is_simple = not found.others and found.peak.is_proper and target.domain is None
+    if isinstance(target, Posterior) and is_simple and target.size >= FEWEST_ROWS:
+        with spinner("measuring gradient noise"):
+            noise = noise_of(target, found, request.temperature, request.seed)
+    return planned(request, position, found, noise, costs)
+
+
+def planned(request: Request, position: PyTree, found: Laplace, noise: Noise | None, costs: Costs) -> Settings:
+    """The plan, from what was measured."""
+    keep = request.keep if callable(request.keep) else None
+    shares = direction_shares(keep, found, found.peak.root if noise is None else noise.root)
+    kept = found.size
+    if keep is not None:
+        leaves = jax.tree.leaves(jax.eval_shape(keep, position))
+        kept = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+    choice = tuple(ways(request.target, found, noise, request.accuracy or Accuracy(), kept, costs))
+    if not choice:
+        raise InputError(
+            "the data stay on disk, and what tuning found needs all of them in every step (several modes, a domain, no "
+            "mode, or too much gradient noise): use target.loaded() if they fit in memory, or give recipe, steps and "
+            "step_size yourself"
+        )
+    return Settings(request, found, noise, costs, choice, shares, kept)
+
+
+def checked(request: Request) -> PyTree:
+    """Where to begin; refused is what cannot be tuned for, with the way to go on."""
+    target = request.target
+    by_hand = "give recipe, steps and step_size yourself"
+    if not isinstance(target, Target):
+        raise InputError(f"target is {kind_of(target)}: expected an eg.Density, eg.Posterior or eg.External")
+    for name in NOT_WITH_TUNING:
+        if getattr(request, name) != getattr(Request, name, None):
+            raise InputError(f"{name} is chosen by tuning: leave it out, or {by_hand}")
+    if request.accuracy is not None and not isinstance(request.accuracy, Accuracy):
+        raise InputError(f"accuracy is {kind_of(request.accuracy)}: expected eg.Accuracy(mean=0.1, sd=0.05)")
+    if request.keep == "moments":
+        raise InputError(f"tuning looks at draws, and keep='moments' keeps none: use keep=function, or {by_hand}")
+    if not target.has_potential:
+        raise InputError(f"tuning needs a potential, and this target gives gradients only (eg.External): {by_hand}")
+    from ergodica.data import Batches
+
+    if isinstance(target.source, Batches):
+        raise InputError(
+            "tuning needs rows that can be read more than once, and these come as a stream of batches: use eg.data.npy "
+            f"or eg.data.parquet, or {by_hand}"
+        )
+    position = target.init if request.init is None else request.init
+    if isinstance(position, Same):
+        position = position.position
+    if callable(position):
+        position = position(jax.random.key(request.seed, impl="threefry2x32"))
+    if position is None:
+        raise InputError("no start: give eg.sample(target, init=position), or the target an `init`")
+    position = jax.tree.map(jnp.asarray, position)
+    target.check(position)
+    return position
+
+
+def arguments_of(settings: Settings, changes: Mapping[str, Any]) -> Request:
+    """The request of a run with these settings."""
+    request = settings.request
+    return Request(request.target, progress=request.progress, **settings.arguments | dict(changes))

@@ -1,0 +1,210 @@
+"""`eg.sample(target)`: reached where it should be, refused or "not reached" where it should not."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergodica as eg
+from ergodica.diagnostics.accuracy import Accuracy, measured, sums
+
+LOOSE = eg.Accuracy(mean=0.2, sd=0.15)
+
+
+@pytest.fixture(scope="module")
+def regression() -> eg.Posterior:
+    """Linear regression with known noise: the posterior is a Gaussian in closed form."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20_000, 3)).astype(np.float32) * np.array([1.0, 2.0, 0.2], np.float32)
+    y = (x @ np.array([1.0, -1.0, 0.5], np.float32) + rng.standard_normal(20_000)).astype(np.float32)
+
+    def log_likelihood(w, batch):
+        return -((batch["y"] - batch["x"] @ w) ** 2) / 2
+
+    return eg.Posterior(lambda w: -jnp.sum(w**2) / 2, log_likelihood, {"x": x, "y": y}, init=np.zeros(3, np.float32))
+
+
+@pytest.fixture(scope="module")
+def tuned(regression) -> eg.Run:
+    return eg.sample(regression, accuracy=LOOSE, progress=False)
+
+
+def closed_form(target) -> tuple[np.ndarray, np.ndarray]:
+    x, y = (np.asarray(target.data[name], float) for name in "xy")
+    covariance = np.linalg.inv(x.T @ x + np.eye(3))
+    return covariance @ x.T @ y, np.sqrt(np.diag(covariance))
+
+
+def test_minibatches_reach_the_accuracy(tuned, regression):
+    mean, sd = closed_form(regression)
+    draws = tuned.posterior.reshape(-1, 3)
+    assert tuned.tuning.reached
+    assert tuned.tuning.settings.method == "minibatches"
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < LOOSE.mean * sd)
+    assert np.all(np.abs(draws.std(axis=0) / sd - 1) < LOOSE.sd)
+    assert "Reached" in str(tuned)
+    assert "not seen" in str(tuned)
+    assert "passes over the data" in str(tuned)
+
+
+def test_the_draws_of_the_last_rung_come_again_from_its_arguments(tuned, regression):
+    again = eg.sample(regression, **tuned.tuning.settings.arguments, progress=False)
+    np.testing.assert_array_equal(again.posterior, tuned.posterior)
+
+
+def test_a_file_keeps_report_and_witness(tuned, tmp_path):
+    tuned.save(tmp_path / "run.nc")
+    again = eg.load(tmp_path / "run.nc")
+    assert again.tuning.words == tuned.tuning.words
+    assert again.tuning.reached
+    np.testing.assert_array_equal(again.witness.posterior, tuned.witness.posterior)
+
+
+def test_a_run_on_disk_is_the_same_and_is_resumed(tuned, regression, tmp_path):
+    out = tmp_path / "run.nc"
+    run = eg.sample(regression, accuracy=LOOSE, out=out, progress=False)
+    np.testing.assert_array_equal(run.posterior, tuned.posterior)
+    assert not (tmp_path / "run.nc.part").exists()
+    again = eg.sample(regression, accuracy=LOOSE, out=out, resume=True, progress=False)
+    np.testing.assert_array_equal(again.posterior, tuned.posterior)
+    with pytest.raises(eg.InputError, match=r"holds another run .*seed"):
+        eg.sample(regression, accuracy=LOOSE, out=out, resume=True, seed=1, progress=False)
+
+
+def test_stopped_after_the_witness_it_goes_on_with_its_plan(tuned, regression, tmp_path, monkeypatch):
+    from ergodica.tuning import tuned as module
+
+    out, real = tmp_path / "run.nc", module.execute
+    monkeypatch.setattr(module, "execute", _stops_at_the_second(real))
+    with pytest.raises(KeyboardInterrupt):
+        eg.sample(regression, accuracy=LOOSE, out=out, progress=False)
+    assert (tmp_path / "run.nc.part" / "rung-0.nc").exists()
+    monkeypatch.setattr(module, "execute", real)
+    monkeypatch.setattr(module, "settings_for", lambda _: pytest.fail("it was planned again"))
+    run = eg.sample(regression, accuracy=LOOSE, out=out, resume=True, progress=False)
+    np.testing.assert_array_equal(run.posterior, tuned.posterior)
+
+
+def _stops_at_the_second(real):
+    made = []
+
+    def execute(*arguments):
+        made.append(1)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    return execute
+
+
+def test_a_damaged_plan_is_named(regression, tmp_path, monkeypatch):
+    from ergodica.tuning import tuned as module
+
+    out, plan = tmp_path / "run.nc", tmp_path / "run.nc.part" / "plan.json"
+    monkeypatch.setattr(module, "carried_out", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        eg.sample(regression, accuracy=LOOSE, out=out, progress=False)
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"trouble": "none"}))
+    with pytest.raises(eg.InputError, match=r"plan.json is damaged"):
+        eg.sample(regression, accuracy=LOOSE, out=out, resume=True, progress=False)
+
+
+def _interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def test_few_data_get_a_metropolis_test():
+    run = eg.sample(eg.gallery.gaussian(2), accuracy=LOOSE, temperature=2.0, progress=False)
+    assert run.tuning.settings.method == "Metropolis"
+    assert run.tuning.reached
+    assert np.all(np.abs(run.posterior.std(axis=(0, 1)) / np.sqrt(2) - 1) < LOOSE.sd)
+
+
+def test_a_domain_and_names_are_served():
+    def potential(q):
+        return q["rate"] + jnp.sum(q["shift"] ** 2) / 2
+
+    init = {"rate": np.float32(1.0), "shift": np.zeros(2, np.float32)}
+    target = eg.Density(potential, init=init, domain={"rate": eg.positive, "shift": None})
+    run = eg.sample(target, accuracy=LOOSE, progress=False)
+    assert run.tuning.reached
+    assert abs(run.posterior["rate"].mean() - 1) < LOOSE.mean
+    assert run.posterior["rate"].min() >= 0
+
+
+def test_two_modes_are_met_and_never_reached():
+    def potential(q):
+        logs = jnp.log(jnp.array([0.3, 0.7]))
+        return -jax.nn.logsumexp(logs - jnp.array([jnp.sum((q + 5) ** 2), jnp.sum((q - 5) ** 2)]) / 2)
+
+    target = eg.Density(potential, init=np.full(3, -5.0))
+    settings = eg.tune(target, accuracy=LOOSE)
+    assert settings.method == "Metropolis"
+    assert "2 modes" in settings.reason
+    run = eg.sample(target, accuracy=LOOSE, progress=False)
+    assert not run.tuning.reached
+    assert "R-hat" in run.tuning.words
+
+
+@jax.custom_jvp
+def _scaled_slope(q):
+    return jnp.sum(q**2) / 2
+
+
+@_scaled_slope.defjvp
+def _(primals, tangents):
+    return _scaled_slope(primals[0]), 1.3 * jnp.sum(primals[0] * tangents[0])
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (eg.Density(lambda q: q[0] ** 2 / 2, init=np.zeros(2, np.float32)), "flat along a line .*number 1"),
+        (eg.Density(_scaled_slope, init=np.ones(3, np.float32)), "gradient of this target does not match"),
+        (eg.External(lambda q, batch, seed: q, [np.zeros(1)], init=np.ones(2)), "gives gradients only"),
+        (eg.Density(lambda q: jnp.sum(q**2)), "no start"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_with_the_way_to_go_on(target, words):
+    with pytest.raises(eg.InputError, match=words):
+        eg.sample(target, progress=False)
+
+
+def test_settings_are_given_together_or_not_at_all():
+    target = eg.gallery.gaussian(2)
+    with pytest.raises(eg.InputError, match="step_size is missing: give recipe, steps and step_size, or none"):
+        eg.sample(target, eg.sghmc(), steps=10)
+    with pytest.raises(eg.InputError, match="batch_size is chosen by tuning"):
+        eg.sample(target, batch_size=10)
+    with pytest.raises(eg.InputError, match="accuracy is for runs that are tuned"):
+        eg.sample(target, eg.sghmc(), steps=10, step_size=0.1, accuracy=eg.Accuracy())
+    with pytest.raises(eg.InputError, match="mean and sd of at most 1"):
+        eg.Accuracy(sd=2.0)
+
+
+def test_a_plan_is_a_page_and_costs_no_chain(regression):
+    settings = eg.tune(regression)
+    assert "minibatches" in str(settings)
+    assert "passes over the data predicted" in settings.reason
+    assert set(settings.predicted) == {"minibatches", "all data", "Metropolis"}
+
+
+def test_errors_of_segments_are_those_of_independent_draws():
+    draws = np.random.default_rng(0).standard_normal((4, 20_000, 50)) * 3
+    found = measured(draws)
+    np.testing.assert_allclose(found.mean_error.mean(), 1 / np.sqrt(80_000), rtol=0.05)
+    np.testing.assert_allclose(found.sd_error.mean(), 1 / np.sqrt(160_000), rtol=0.05)
+    assert found.r_hat.max() < 1.001
+
+
+def test_what_the_witness_shows_beyond_the_prediction_counts_as_bias():
+    rng, accuracy = np.random.default_rng(1), Accuracy()
+    run, wide = rng.standard_normal((4, 20_000, 2)), 1.3 * rng.standard_normal((4, 20_000, 2))
+    found = sums(accuracy, measured(run), measured(wide), (0.0, 0.0))
+    np.testing.assert_allclose(found.sd_bias, 0.1, atol=0.01)
+    assert not found.is_within(accuracy)
+    expected = sums(accuracy, measured(run), measured(wide), (0.0, 0.3))
+    assert expected.is_within(accuracy)
+    assert np.all(expected.sd_bias == 0)

@@ -24,6 +24,8 @@ from ergodica.output.labelled import named
 
 SEGMENTS = 100  # of all chains together, whose means tell the Monte Carlo error: it is known to 7 %
 FEWEST_SEGMENTS = 20
+NEIGHBOUR_ERRORS = 3.5  # of the correlation of neighbouring segments, beyond which it is more than chance
+LARGEST_CORRELATION = 0.98
 LEVERAGE = 3.0  # of a witness with twice the step, for an error of order 2
 BLOCK_NUMBERS = 2**22  # draws of numbers that are looked at together
 
@@ -111,8 +113,22 @@ def _measured(values: np.ndarray) -> MeasuredNumbers:
         mean, variance = part.mean(axis=(0, 1)), squares.mean(axis=(0, 1))
         sd = np.sqrt(np.maximum(variance - mean**2, 0))
         by_segment = part.mean(axis=1), squares.mean(axis=1) - 2 * mean * part.mean(axis=1)
-        errors = [x.std(axis=0, ddof=1) / math.sqrt(chains * each) for x in by_segment]
+        errors = [_error_of(x, chains) for x in by_segment]
         return MeasuredNumbers(centre + mean, sd, errors[0] / sd, errors[1] / (2 * sd**2), _r_hat(part, chains))
+
+
+def _error_of(segments: np.ndarray, chains: int) -> np.ndarray:
+    """The standard error of the mean of segments (chain x segment, k).
+
+    Where neighbours are correlated, the chains remember for longer than a segment, and their scatter says too little:
+    for an autoregression with that correlation the error is larger by sqrt((1 + r) / (1 - r)).
+    """
+    count, shifts = len(segments), segments - segments.mean(axis=0)
+    by_chain = shifts.reshape(chains, -1, shifts.shape[1])
+    neighbours = np.sum(by_chain[:, 1:] * by_chain[:, :-1], axis=(0, 1)) / (count - chains)
+    r = neighbours / shifts.var(axis=0)
+    r = np.where(r > NEIGHBOUR_ERRORS / math.sqrt(count - chains), np.minimum(r, LARGEST_CORRELATION), 0.0)
+    return segments.std(axis=0, ddof=1) / math.sqrt(count) * np.sqrt((1 + r) / (1 - r))
 
 
 def _r_hat(part: np.ndarray, chains: int) -> np.ndarray:

@@ -24,7 +24,9 @@ from ergodica.tuning.plan import LENGTH_MARGIN, SamplingWay
 from ergodica.tuning.settings import Settings, arguments_of
 
 MOST_RUNGS = 4  # answers; each costs four times the last
-MOST_LENGTHENINGS = 4
+MOST_LENGTHENINGS = 6
+MOST_TIMES = 64  # what was planned: a run is never longer
+HOPELESS_R_HAT = 1.5  # after two lengthenings: chains are at places that do not communicate
 WITNESS_ROOM = 0.45  # of the tolerance: what the witness's own error may take of it
 FEWEST_STEPS = 200  # of each chain
 LONGEST_FACTOR = 4.0  # by which a run is lengthened at once

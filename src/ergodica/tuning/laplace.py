@@ -23,7 +23,7 @@ from ergodica.tree import Layout
 
 SEARCH_ROWS = 2_000  # of large data, for searches from elsewhere
 SEARCH_WIDTHS = (2.0, 4.0, 8.0, 16.0)  # of the posterior, at which they begin
-SEARCHES_EACH = 4
+SEARCH_PAIRS = 4  # of opposite directions, at each width
 SEARCH_STEPS = 200
 APART_WIDTHS = 3.0  # in some direction: closer ends are one mode
 LEAST_MASS = math.exp(-7)  # of a mode, over that of the largest
@@ -315,8 +315,10 @@ def _ends(target: Target, found: Laplace, seed: int) -> tuple[list[np.ndarray], 
 
     rng, same, others = np.random.default_rng([seed, 7]), [end(np.zeros(found.size))[1]], []
     for width in SEARCH_WIDTHS:
-        for _ in range(SEARCHES_EACH):
-            value, u = end(width * rng.standard_normal(found.size))
+        # at right angles, so that in few dimensions no direction is far from all of them
+        directions = np.linalg.qr(rng.standard_normal((found.size, min(SEARCH_PAIRS, found.size))))[0].T
+        for direction in (*directions, *-directions):
+            value, u = end(width * math.sqrt(found.size) * direction)
             if value < 1e299 and all(np.abs(u - known).max() > APART_WIDTHS for known in same):
                 same.append(u)
                 others.append((value, peak.pushed(u)))

@@ -1,7 +1,7 @@
 """All data with a Metropolis test: exact at every step, so without a witness; short pilots set the step and the scale.
 
 Laplace's widths are a first guess. Where a posterior is not Gaussian, or has no mode, pilots of 100 trajectories put
-the covariance of what they drew beside it, and the step where four of five trajectories are accepted.
+the covariance of what they drew beside it, and take as many leaps as are cheapest for what was accepted.
 """
 
 import math
@@ -11,12 +11,15 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jaxtyping import PyTree
+from scipy.stats import norm
 
 from ergodica.diagnostics.accuracy import MeasuredNumbers, Sums, measured, sums
 from ergodica.driver.run import Run
 from ergodica.tuning.ladder import (
+    HOPELESS_R_HAT,
     LONGEST_FACTOR,
     MOST_LENGTHENINGS,
+    MOST_TIMES,
     LadderRung,
     Outcome,
     Place,
@@ -24,19 +27,16 @@ from ergodica.tuning.ladder import (
     draws_of,
     finite_rung,
 )
-from ergodica.tuning.plan import LENGTH_MARGIN, QUARTER_TURN, SamplingWay
+from ergodica.tuning.plan import LENGTH_MARGIN, QUARTER_TURN, SamplingWay, trajectory
 from ergodica.tuning.settings import Settings
 
 PILOT_STEPS = (100, 100, 200, 400)  # trajectories of each chain
 FIRST_PILOT_RUNG = 10  # their seeds are apart from those of the ladder
 SETTLED_WIDTHS = (0.7, 1.5)  # sds in whitened units
-SETTLED_ACCEPTANCE = (0.65, 0.95)
+SETTLED_ACCEPTANCE = (0.6, 0.97)
 SETTLED_R_HAT = 1.15
-WANTED_ACCEPTANCE = 0.8
 KNOWN_DRAWS = 10.0  # what Laplace's covariance counts for, in draws, and each number once more
-STEP_CHANGES = (0.2, 1.5)  # the least and the largest factor of one pilot
-LARGEST_LEAP = 1.2  # in whitened units
-MOST_LEAPS = 64
+LOST_ACCEPTANCE = 0.02  # as if that share were accepted, where chains did not stay finite
 
 
 class Pilot(NamedTuple):
@@ -64,22 +64,24 @@ def metropolis(settings: Settings, place: Place) -> Outcome:
     # no turning by gradient noise, of which there is none; every number of the position is looked at in pilots
     settings = replace(settings, noise=None, ways=(way, *(other for other in settings.ways if other is not way)))
     rungs: list[LadderRung] = []
+    # at all modes in turn, where there are several, so that R-hat sees whether they communicate
+    apart = settings.arguments["init"].positions if settings.laplace.others else None
     pilot = None
     for number, steps in enumerate(PILOT_STEPS):
         request = replace(settings.request, keep="draws")
         shown = replace(settings, request=request).with_way(settings.way, FIRST_PILOT_RUNG + number, steps)
         rung = finite_rung(shown, place, f"pilot {number + 1}", lambda *_: None)
         if rung is None:
-            settings = _with_step(settings, settings.way.step_size / 4)
+            settings = _with_leaps(settings, LOST_ACCEPTANCE)
             continue
         rungs.append(rung)
         pilot = _looked_at(settings, rung.run)
         if pilot.is_settled:
             break
-        settings = _improved(settings, pilot, is_last=number == len(PILOT_STEPS) - 1)
+        settings = _improved(settings, pilot)
     if pilot is None:
         return Outcome(None, None, None, False, rungs, "chains became non-finite at every step tried")
-    settings = replace(settings, starts=pilot.ends)
+    settings = replace(settings, starts=apart or pilot.ends)
     answer, found = _run(settings, place)
     if answer is None or found is None:
         return Outcome(None, None, None, False, rungs, "chains became non-finite")
@@ -89,15 +91,16 @@ def metropolis(settings: Settings, place: Place) -> Outcome:
 
 
 def _run(settings: Settings, place: Place) -> tuple[LadderRung | None, Sums | None]:
-    accuracy, thin = settings.accuracy, settings.way.thin
+    accuracy, thin, first = settings.accuracy, settings.way.thin, settings.with_way(settings.way, 1)
 
     def longer(posterior: PyTree, times: int) -> int | None:
         found = sums(accuracy, measured(posterior))
-        if times >= MOST_LENGTHENINGS or found.is_within(accuracy):
+        is_hopeless = times >= MOST_LENGTHENINGS or (times >= 2 and found.r_hat > HOPELESS_R_HAT)
+        if is_hopeless or found.is_within(accuracy):
             return None
-        return math.ceil(draws_of(posterior) * thin * _factor(settings, found))
+        return min(MOST_TIMES * first.steps, math.ceil(draws_of(posterior) * thin * _factor(settings, found)))
 
-    rung = finite_rung(settings.with_way(settings.way, 1), place, "sampling", longer)
+    rung = finite_rung(first, place, "sampling", longer)
     return rung, None if rung is None else sums(accuracy, rung.measured)
 
 
@@ -129,10 +132,8 @@ def _looked_at(settings: Settings, run: Run) -> Pilot:
     return Pilot(float(np.mean(accepted)), widths, covariance, float(np.max(met.r_hat)), ends)
 
 
-def _improved(settings: Settings, pilot: Pilot, is_last: bool) -> Settings:
-    """Step by the acceptance, scale by the covariance beside what was assumed."""
-    from scipy.stats import norm
-
+def _improved(settings: Settings, pilot: Pilot) -> Settings:
+    """Leaps by the acceptance, scale by the covariance beside what was assumed."""
     low, high = SETTLED_WIDTHS
     if not np.all((pilot.widths > low) & (pilot.widths < high)):
         count = pilot.covariance.shape[0]
@@ -144,19 +145,14 @@ def _improved(settings: Settings, pilot: Pilot, is_last: bool) -> Settings:
         else:
             root = root * np.sqrt((drawn * pilot.covariance + known) / (drawn + known))
         peak = settings.laplace.peak._replace(root=root)
-        settings = replace(settings, laplace=settings.laplace._replace(peak=peak), starts=pilot.ends)
-    share = float(np.clip(pilot.acceptance, 0.02, 0.995))
-    factor = math.sqrt(norm.ppf(WANTED_ACCEPTANCE / 2) / norm.ppf(share / 2))
-    step = settings.way.step_size * float(np.clip(factor, *STEP_CHANGES))
-    return _with_step(replace(settings, starts=pilot.ends), step)
+        settings = replace(settings, laplace=settings.laplace._replace(peak=peak))
+    return _with_leaps(replace(settings, starts=pilot.ends), pilot.acceptance)
 
 
-def _with_step(settings: Settings, step: float) -> Settings:
-    """Trajectories stay a quarter turn long: as many leaps as that takes, where it changed by much (each number of them
-    is a program of its own to compile)."""
-    step, way = min(step, LARGEST_LEAP), settings.way
-    leaps = way.leaps
-    if not 0.65 * QUARTER_TURN <= step * leaps <= 1.4 * QUARTER_TURN:
-        leaps = int(np.clip(round(QUARTER_TURN / step), 1, MOST_LEAPS))
-    changed: SamplingWay = way._replace(step_size=step, leaps=leaps)
+def _with_leaps(settings: Settings, acceptance: float) -> Settings:
+    """A quarter turn in the number of leaps that costs least, from the share of trajectories that was accepted."""
+    way = settings.way
+    error = -2 * float(norm.ppf(np.clip(acceptance, 0.02, 0.98) / 2)) * (QUARTER_TURN / way.step_size) ** 2
+    leaps, time = trajectory(error)
+    changed: SamplingWay = way._replace(step_size=QUARTER_TURN / leaps, leaps=leaps, time=time)
     return replace(settings, ways=(changed, *settings.ways[1:]))

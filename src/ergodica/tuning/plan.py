@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
+from scipy.stats import norm
 
 from ergodica.diagnostics.accuracy import LEVERAGE, Accuracy
 from ergodica.targets import Posterior, Target
@@ -30,8 +31,9 @@ WITNESS_SHARES = (0.1, 0.15, 0.2, 0.25, 0.35, 0.5)  # steps of the witness over 
 SMALLEST_BATCH = 16
 LARGEST_FEEDBACK = 0.5  # of x mean(w) at twice the step: there must still be a law
 LENGTH_MARGIN = 1.1  # stopping where the error is small enough favours errors that are underestimated
-DOUBT = 1.5  # minibatches rest on more assumptions: they must be cheaper by that
-METROPOLIS_DRAWS = 1.3  # trajectories for an independent draw
+DOUBT = 1.5  # without a Metropolis test more is assumed: that must be cheaper by so much
+JITTERED_DRAWS = 1.1  # trajectories for an independent draw, were all accepted: their lengths vary by a fifth
+MOST_LEAPS = 64
 QUARTER_TURN = math.pi / 2  # the length of a trajectory in whitened units after which a Gaussian is forgotten
 SETTLING_TIMES = 6.0  # correlation times before the first draw that is kept
 DRAWS_PER_TIME = 3.0  # kept in a correlation time
@@ -140,10 +142,10 @@ def ways(
 
 def _preference(way: SamplingWay, costs: Costs) -> float:
     """What it costs with the doubt there is about it."""
-    if way.method == "minibatches":
-        return DOUBT * way.passes
-    is_middle = costs.rows * costs.operations >= MIDDLE_OPERATIONS
-    return way.passes * (1.0 if way.method == "Metropolis" or is_middle else 100.0)
+    if way.method == "Metropolis":
+        return way.passes
+    is_small = way.method == "all data" and costs.rows * costs.operations < MIDDLE_OPERATIONS
+    return way.passes * (100.0 if is_small else DOUBT)
 
 
 def _length(accuracy: Accuracy, z: float, s: float, step_size: float, c: float, share: float) -> float:
@@ -175,11 +177,25 @@ def _all_data(accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay:
 
 
 def _metropolis(size: int, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay:
-    step = min(QUARTER_TURN / 2, 1.25 * size**-0.25)
-    leaps = math.ceil(QUARTER_TURN / step)
-    steps = LENGTH_MARGIN * METROPOLIS_DRAWS * z**2 * max(1 / accuracy.mean**2, 1 / (2 * accuracy.sd**2))
+    """On a Gaussian, where after a quarter turn the energy is off by (h^2/4) sqrt(d)."""
+    leaps, time = trajectory(QUARTER_TURN**2 / 4 * math.sqrt(size))
+    steps = LENGTH_MARGIN * time * z**2 * max(1 / accuracy.mean**2, 1 / (2 * accuracy.sd**2))
     passes = steps * (leaps + 1) * (1 + costs.beside / (3 * costs.rows))
-    return SamplingWay("Metropolis", passes, step, steps, leaps=leaps)
+    return SamplingWay("Metropolis", passes, QUARTER_TURN / leaps, steps, leaps=leaps, time=time)
+
+
+def trajectory(one_leap_error: float) -> tuple[int, float]:
+    """The leaps of a quarter turn that cost least, and the trajectories that an independent draw then takes.
+
+    `one_leap_error` is the sd of the energy's error were the turn made in one leap; with L leaps it is 1/L^2 of that. A
+    share a = 2 Phi(-sd/2) of trajectories is accepted, which takes (2 - a)/a of them for each independent draw, and a
+    trajectory costs L + 1 gradients.
+    """
+    leaps = np.arange(1, MOST_LEAPS + 1)
+    accepted = 2 * norm.cdf(-one_leap_error / leaps**2 / 2)
+    times = JITTERED_DRAWS * (2 - accepted) / np.maximum(accepted, 1e-12)
+    best = int(np.argmin((leaps + 1) * times))
+    return int(leaps[best]), float(times[best])
 
 
 def _minibatches(noise: Noise, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay | None:

@@ -43,7 +43,7 @@ def _labelled(label: str, words: str) -> list[str]:
 
 
 def _verdict(plan: Settings, outcome: Outcome) -> str:
-    accuracy = plan.accuracy.words(plan.kept)
+    accuracy = plan.asked.words(plan.kept)
     if outcome.is_reached:
         assert outcome.sums is not None
         return f"Reached: {accuracy}, R-hat {outcome.sums.r_hat:.4f}."

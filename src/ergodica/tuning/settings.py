@@ -62,8 +62,15 @@ class Settings:
         return self.ways[0]
 
     @property
-    def accuracy(self) -> Accuracy:
+    def asked(self) -> Accuracy:
         return self.request.accuracy or Accuracy()
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """That the sums must have. Of means half of what was asked, where there are several modes: their weights, which
+        means tell, are known only as well as chains go from one to the other."""
+        asked = self.asked
+        return replace(asked, mean=asked.mean / 2) if self.laplace.others else asked
 
     @property
     def method(self) -> str:
@@ -157,7 +164,7 @@ class Settings:
     def __str__(self) -> str:
         way = self.way
         lines = [
-            f"Plan for {self.accuracy.words(self.kept)}:",
+            f"Plan for {self.asked.words(self.kept)}:",
             f"  method     {self.method_words()}",
             f"  why        {self.reason}",
             f"  length     {self.request.chains} chains of {self.steps:,} steps after {way.warmup}"

@@ -1,4 +1,4 @@
-"""What benchmarks/tuning.py samples: targets whose means and sds are known, and some that nobody should call reached."""
+"""What benchmarks/tuning.py samples: targets whose means and sds are known, and some that are never to be "reached"."""
 
 import bz2
 import csv
@@ -101,7 +101,7 @@ def a9a() -> tuple[Known, np.ndarray]:
 
 
 def rare_regression(rows: int = 20_000, features: int = 10, seed: int = 0) -> Known:
-    """Linear regression with noise of sd 1 and features in 1 row of 2 down to 1 row of 300: Gaussian, in closed form."""
+    """Linear regression, noise of sd 1, features in 1 row of 2 down to 1 of 300: the posterior is a known Gaussian."""
     rng = np.random.default_rng(seed)
     shares = np.geomspace(0.5, 1 / 300, features)
     x = (rng.random((rows, features)) < shares).astype(np.float32) * rng.standard_normal((rows, features))

@@ -1,4 +1,4 @@
-"""Linear maps at a point, between slots: c I, a diagonal, a matrix, a column and its transpose.
+"""Linear maps at a point, between slots: c I, a diagonal, one with few directions corrected, a matrix, a column, a row.
 
 Each holds its entries linearly, so the mean of two operators of a kind is the mean of their entries.
 Absent blocks are structurally zero: they are not operators at all.
@@ -81,6 +81,45 @@ class DenseOperator(Operator):
         return self.matrix
 
 
+class LowRank(eqx.Module):
+    """S (I + V diag(e) V^T): a diagonal S, corrected along the orthonormal columns of V; in ravel_pytree order.
+
+    For positions whose matrix would be too large: `scale` of `eg.sghmc` and `eg.hmc` takes it.
+    """
+
+    diagonal: Array
+    vectors: Array
+    factors: Array
+    is_transposed: bool = eqx.field(static=True, default=False)
+
+    def transpose(self) -> "LowRank":
+        return LowRank(self.diagonal, self.vectors, self.factors, not self.is_transposed)
+
+
+class LowRankOperator(Operator):
+    """What `LowRank` says, between slots of one layout."""
+
+    value: LowRank
+    layout: Layout = eqx.field(static=True)
+
+    def apply(self, x):
+        value, flat = self.value, self.layout.ravel(x)
+        if value.is_transposed:
+            return self.layout.unravel(self._corrected(flat * value.diagonal))
+        return self.layout.unravel(self._corrected(flat) * value.diagonal)
+
+    def _corrected(self, flat):
+        return flat + self.value.vectors @ (self.value.factors * (flat @ self.value.vectors))
+
+    def transpose(self):
+        return LowRankOperator(self.value.transpose(), self.layout)
+
+    def to_dense(self):
+        return jax.vmap(lambda x: self.layout.ravel(self.apply(self.layout.unravel(x))), out_axes=1)(
+            jnp.eye(self.layout.size, dtype=self.layout.dtype)
+        )
+
+
 class ColumnOperator(Operator):
     """A column between a slot and a scalar slot: the thermostat's r/d."""
 
@@ -155,6 +194,8 @@ def scaled(number: Any, operator: Operator) -> Operator:
     """number * operator; a root that was known is dropped."""
     if isinstance(operator, DenseOperator):
         return DenseOperator(jnp.asarray(number, operator.matrix.dtype) * operator.matrix, operator.rows, operator.cols)
+    if isinstance(operator, LowRankOperator):
+        return eqx.tree_at(lambda op: op.value.diagonal, operator, number * operator.value.diagonal)
     return eqx.tree_at(lambda op: op.value, operator, tree.scale(number, operator.value))  # pyright: ignore
 
 

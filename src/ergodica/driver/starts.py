@@ -23,7 +23,7 @@ from ergodica.driver.request import PerChain, Request, Same
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel, State
-from ergodica.operators import DiagonalOperator, Operator, ScalarOperator
+from ergodica.operators import DenseOperator, DiagonalOperator, LowRankOperator, Operator, ScalarOperator
 from ergodica.output.labelled import named
 from ergodica.phase import Point
 from ergodica.targets.domain import leaf_boxes
@@ -67,11 +67,16 @@ def motion_of(kernel: Kernel, state: State, temperature: float) -> Motion:
 
 
 def _speed(kernel: Kernel, point: Point, name: str) -> np.ndarray:
-    """sqrt(diag R^T M^-1 R), R the curl between momentum and position; of a matrix its diagonal will do."""
+    """sqrt(diag R^T M^-1 R), R the curl between momentum and position; of a matrix M^-1 its diagonal will do."""
     recipe = kernel.recipe
     energy, pair = recipe.energy[name], (name, "position")
     row, col = pair if pair in recipe.curl else ("position", name)
-    turn = np.abs(_diagonal(recipe.curl[row, col].at(point, row, col)))
+    operator = recipe.curl[row, col].at(point, row, col)
+    if isinstance(operator, DenseOperator):
+        matrix = np.asarray(operator.matrix, np.float64)
+        turn = np.linalg.norm(matrix, axis=0 if row == name else 1)
+    else:
+        turn = np.abs(_diagonal(operator))
     if isinstance(energy, Gaussian):
         return turn * np.sqrt(_diagonal(energy.inverse_operator(Layout.of(point.slot(name)))))
     return turn / np.sqrt(np.asarray(getattr(energy, "mass", 1.0), float))
@@ -104,6 +109,8 @@ def _diagonal(operator: Any) -> np.ndarray:
         return np.asarray(operator.value, np.float64)
     if isinstance(operator, DiagonalOperator):
         return np.concatenate([np.asarray(x, np.float64).reshape(-1) for x in jax.tree.leaves(operator.value)])
+    if isinstance(operator, LowRankOperator):  # few directions are corrected, and hardly any number by much
+        return np.asarray(operator.value.diagonal, np.float64)
     return np.asarray(np.diagonal(np.asarray(operator.matrix)), np.float64)
 
 

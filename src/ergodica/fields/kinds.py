@@ -11,7 +11,15 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.fields.base import Field, as_number, expect_equal, expect_like, expect_scalar, fits, jacobian_diagonal
-from ergodica.operators import ColumnOperator, DenseOperator, DiagonalOperator, ScalarOperator, psd_root
+from ergodica.operators import (
+    ColumnOperator,
+    DenseOperator,
+    DiagonalOperator,
+    LowRank,
+    LowRankOperator,
+    ScalarOperator,
+    psd_root,
+)
 from ergodica.phase import View
 from ergodica.tree import Layout
 
@@ -47,6 +55,8 @@ class Constant(Field):
         return self.entries
 
     def operator(self, value, rows, cols):
+        if isinstance(value, LowRank) and rows == cols and value.diagonal.shape == (rows.size,):
+            return LowRankOperator(jax.tree.map(lambda leaf: jnp.asarray(leaf, rows.dtype), value), rows)
         leaves = jax.tree.leaves(value)
         if len(leaves) == 1 and leaves[0].ndim == 0 and rows == cols:
             return ScalarOperator(jnp.asarray(leaves[0], rows.dtype), rows)

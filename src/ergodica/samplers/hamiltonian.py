@@ -9,6 +9,7 @@ import jax
 
 from ergodica.energy import Gaussian, Relativistic
 from ergodica.fields import Constant
+from ergodica.operators import LowRank
 from ergodica.recipe import Recipe
 
 
@@ -49,6 +50,8 @@ def _turn(scale: Any) -> Constant:
     """Q_rq = R^T. With q = R u and momentum r this is dq = R r dt, dr = -R^T grad U dt: Q_rq = I for the variable u."""
     if scale is None:
         return Constant(1.0)
+    if isinstance(scale, LowRank):
+        return Constant(scale.transpose())
     leaves = jax.tree.leaves(scale)
     return Constant(leaves[0].T if len(leaves) == 1 and getattr(leaves[0], "ndim", 0) == 2 else scale)
 

@@ -179,7 +179,8 @@ def _steps_from(settings: Settings, way: SamplingWay, witness: LadderRung) -> in
         (met.sd_error, accuracy.sd - bias, law.time_of_squares),
         (met.mean_error, accuracy.mean, law.time_of_means),
     ):
-        ratio = float(times(way.step_size, way.c) / times(other.step_size, other.c))
+        here, there = (float(times(one.step_size, one.c, one.slowest)) for one in (way, other))
+        ratio = here / there
         room = np.square(tolerance / z) - np.square(error / LEVERAGE)
         room = np.maximum(room, np.square(tolerance / z) / 4) / (1 + 1 / LEVERAGE**2)
         needed = max(needed, float(np.max(np.square(error) * made * ratio / room)))

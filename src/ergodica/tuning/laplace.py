@@ -21,6 +21,7 @@ from ergodica.targets import Posterior, Target
 from ergodica.targets.domain import contains
 from ergodica.targets.posterior import evaluate_all, hessian_all
 from ergodica.tree import Layout
+from ergodica.tuning.curvature import Root, low_rank_root
 
 SEARCH_ROWS = 2_000  # of large data, for searches from elsewhere
 SEARCH_WIDTHS = (2.0, 4.0, 8.0, 16.0)  # of the posterior, at which they begin
@@ -48,24 +49,24 @@ class Peak(NamedTuple):
     """A mode: where, how wide, how heavy."""
 
     point: np.ndarray
-    root: np.ndarray
-    """R with R R^T = H^-1: a matrix, or a vector above LARGEST_DENSE numbers."""
+    root: Root
+    """R with R R^T = H^-1."""
     potential: float
     is_proper: bool
     """Whether it is a minimum with positive curvature in every direction."""
+    slowest: float = 1.0
+    """The least curvature in units of R, where R is not a matrix; the largest is 1."""
 
     @property
     def log_mass(self) -> float:
-        values = np.abs(np.linalg.svd(self.root, compute_uv=False)) if self.root.ndim == 2 else self.root
-        return -self.potential + float(np.sum(np.log(values)))
+        return -self.potential + self.root.log_determinant()
 
     def pulled(self, point: np.ndarray) -> np.ndarray:
         """A point in units of the widths."""
-        shift = point - self.point
-        return np.linalg.solve(self.root, shift) if self.root.ndim == 2 else shift / self.root
+        return self.root.pulled(point - self.point)
 
     def pushed(self, u: np.ndarray) -> np.ndarray:
-        return self.point + (u @ self.root.T if self.root.ndim == 2 else u * self.root)
+        return self.point + self.root.pushed(u)
 
 
 class Laplace(NamedTuple):
@@ -144,10 +145,9 @@ def _peak(target: Target, layout: Layout, mode: Mode) -> tuple[Peak, float]:
     """The mode with its widths, and how many products with the matrix of second derivatives that took."""
     point = np.asarray(layout.ravel(mode.position), np.float64)
     if layout.size > LARGEST_DENSE:
-        diagonal, count = _diagonal_curvature(target, mode.position, layout)
-        is_proper = bool(mode.is_converged and np.all(diagonal > 0))
-        floor = FLOOR_CURVATURE * np.abs(diagonal).max()
-        return Peak(point, 1 / np.sqrt(np.maximum(np.abs(diagonal), floor)), float(mode.potential), is_proper), count
+        root, slowest, lowest, count = low_rank_root(target, mode.position, layout)
+        is_proper = bool(mode.is_converged and lowest > 0)
+        return Peak(point, root, float(mode.potential), is_proper, slowest), count
     curvatures = hessian_all(target, mode.position)
     curvatures = (curvatures + curvatures.T) / 2
     if not mode.is_converged:  # at a wall, say, from which the density falls off like exp(-g q): 1/g is a width too
@@ -158,29 +158,12 @@ def _peak(target: Target, layout: Layout, mode: Mode) -> tuple[Peak, float]:
     scale = np.sqrt(np.where(diagonal > FLOOR_CURVATURE**2 * diagonal.max(), diagonal, max(diagonal.max(), 1e-300)))
     values, vectors = np.linalg.eigh(curvatures / np.outer(scale, scale))
     if not np.isfinite(values).all() or not curvatures.any():
-        return Peak(point, np.eye(layout.size), float(mode.potential), False), float(layout.size)
+        return Peak(point, Root(np.eye(layout.size)), float(mode.potential), False), float(layout.size)
     largest = max(float(np.abs(values).max()), np.finfo(float).tiny)
     is_proper = bool(mode.is_converged and values[0] > FLAT_CURVATURE[np.dtype(layout.dtype).itemsize] * largest)
     roots = np.sqrt(np.maximum(np.abs(values), FLOOR_CURVATURE * largest))
-    return Peak(point, (vectors / roots) / scale[:, None], float(mode.potential), is_proper), float(layout.size)
-
-
-def _diagonal_curvature(target: Target, position: PyTree, layout: Layout, probes: int = 64) -> tuple[np.ndarray, int]:
-    """diag H = E[v * H v] over random signs v, and curvatures along the coordinates are never taken one by one."""
-    rng, total = np.random.default_rng(0), np.zeros(layout.size)
-    rows = target.rows(slice(None)) if isinstance(target, Posterior) else None
-    for _ in range(probes):
-        v = rng.choice([-1.0, 1.0], layout.size)
-        total += v * np.asarray(_product(target.without_data(), position, rows, jnp.asarray(v, layout.dtype), layout))
-    return total / probes, probes
-
-
-@sound_filter_jit
-def _product(target: Target, position: PyTree, rows: PyTree, vector: Any, layout: Layout) -> Any:
-    def slope(flat: Any) -> Any:
-        return layout.ravel(target.evaluate(layout.unravel(flat), rows)[1])
-
-    return jax.jvp(slope, (layout.ravel(position),), (vector,))[1]
+    root = Root((vectors / roots) / scale[:, None])
+    return Peak(point, root, float(mode.potential), is_proper), float(layout.size)
 
 
 def _trouble(target: Target, layout: Layout, mode: Mode, peak: Peak) -> str:
@@ -193,9 +176,10 @@ def _trouble(target: Target, layout: Layout, mode: Mode, peak: Peak) -> str:
 
 def _check_flat(target: Target, layout: Layout, peak: Peak) -> None:
     """Refuse a direction along which the potential does not change at all: the law has no width there."""
-    if peak.is_proper or peak.root.ndim != 2:
+    if peak.is_proper or not peak.root.is_dense:
         return
-    widest = peak.root[:, int(np.argmax(np.linalg.norm(peak.root, axis=0)))]
+    root = peak.root.main
+    widest = root[:, int(np.argmax(np.linalg.norm(root, axis=0)))]
     here = _evaluated(target, layout, peak.point)[0]
     ends = [peak.point + t * widest for t in (-FLAT_REACH, FLAT_REACH)]
     if target.domain is not None and not all(contains(target.domain, _unravel(layout, end)) for end in ends):
@@ -307,7 +291,7 @@ def _ends(target: Target, found: Laplace, seed: int) -> tuple[list[np.ndarray], 
         slope = np.asarray(layout.ravel(gradient), np.float64)
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return 1e300, np.zeros_like(u)
-        return float(value), slope @ peak.root
+        return float(value), slope @ peak.root.main
 
     rng, same, others = np.random.default_rng([seed, 7]), [_descended(evaluate, np.zeros(found.size))[1]], []
     for width in SEARCH_WIDTHS:

@@ -6,6 +6,7 @@ the posterior. R is turned so that W_1 is diagonal.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -17,12 +18,14 @@ from ergodica.compiling import sound_filter_jit
 from ergodica.targets import Posterior
 from ergodica.targets.posterior import blocks
 from ergodica.tree import Layout
-from ergodica.tuning.laplace import Laplace, Peak
+from ergodica.tuning.curvature import Root
+from ergodica.tuning.laplace import Laplace
 
 DRAWS = 32  # of Laplace's Gaussian
 FEWEST_EACH = 4  # draws that every row is looked at with
 FULL_ROWS = 20_000  # up to which every row meets every draw
-MOST_ROWS = 1_000_000  # of larger data blocks are picked at random
+MOST_ROWS = 1_000_000  # of larger data a sample is looked at, and with it
+RARE_ROWS = 1_000  # every row of a feature that is seen in fewer than so many
 BLOCK_NUMBERS = 2**21  # of per-row gradients held at a time
 
 
@@ -31,7 +34,7 @@ class Noise(NamedTuple):
 
     values: np.ndarray
     """The diagonal of W_1 over the temperature, in the directions of `root`."""
-    root: np.ndarray
+    root: Root
     """R, turned."""
     passes: float
     """Over the data."""
@@ -52,15 +55,12 @@ def noise_of(target: Posterior, found: Laplace, temperature: float, seed: int) -
     each = int(np.clip(DRAWS * FULL_ROWS // target.size, FEWEST_EACH, DRAWS))
     groups = DRAWS // each
     longest = max(1, min(BLOCK_NUMBERS // layout.size, -(-target.size // groups)))
-    is_dense = peak.root.ndim == 2
-    root = jnp.asarray(peak.root, layout.dtype)
+    is_dense, root = peak.root.is_dense, Root(*(None if x is None else jnp.asarray(x, layout.dtype) for x in peak.root))  # type: ignore[arg-type]
     centre, bare = found.position(peak.point), target.without_data()
     total: Any = 0.0
     sums, counts = np.zeros((DRAWS, layout.size)), np.zeros(DRAWS)
-    looked, share = 0.0, min(1.0, MOST_ROWS / target.size)
-    for number, (rows, weights, _) in enumerate(blocks(target, longest)):
-        if rng.random() > share:
-            continue
+    looked = 0.0
+    for number, (rows, weights) in enumerate(_looked_at(target, longest, rng)):
         # a share of the draws for each block, in turn; always as many, so that one program serves
         chosen = (np.arange(each) * groups + number) % DRAWS
         positions = jax.vmap(layout.unravel)(jnp.asarray(points[chosen], layout.dtype))
@@ -69,7 +69,7 @@ def noise_of(target: Posterior, found: Laplace, temperature: float, seed: int) -
         for place, draw in enumerate(chosen):
             sums[draw] += np.asarray(means[place], np.float64)
             counts[draw] += weights.sum()
-        looked += (each + 1) * weights.sum() / target.size
+        looked += (each + 1) * np.count_nonzero(weights) / target.size
     count = counts.sum()
     means = [sums[k] / counts[k] for k in range(DRAWS) if counts[k]]
     if not is_dense:
@@ -78,12 +78,55 @@ def noise_of(target: Posterior, found: Laplace, temperature: float, seed: int) -
     covariance = total / count - np.mean([np.outer(mean, mean) for mean in means], axis=0)
     values, vectors = np.linalg.eigh(covariance)
     values = target.size**2 / temperature * np.maximum(values, 0)
-    return Noise(values, peak.root @ vectors, looked)
+    return Noise(values, peak.root.turned(vectors), looked)
+
+
+def _looked_at(target: Posterior, longest: int, rng: np.random.Generator) -> Iterator[tuple[PyTree, np.ndarray]]:
+    """Rows in blocks of equal length, with the number of rows that each stands for: all rows, or a sample of them."""
+    if target.size <= MOST_ROWS:
+        for rows, weights, _ in blocks(target, longest):
+            yield rows, weights
+        return
+    is_rare = rare_rows(target, longest)
+    rare, others = np.flatnonzero(is_rare), np.flatnonzero(~is_rare)
+    count = min(len(others), max(MOST_ROWS - len(rare), MOST_ROWS // 2))
+    chosen = rng.choice(others, count, replace=False) if count < len(others) else others
+    index = np.concatenate([rare, chosen])
+    weights = np.concatenate([np.ones(len(rare)), np.full(len(chosen), len(others) / max(1, len(chosen)))])
+    order = np.argsort(index)
+    index, weights = index[order], weights[order]
+    length = -(-len(index) // -(-len(index) // longest))
+    for start in range(0, len(index), length):
+        first = min(start, len(index) - length)
+        is_new = np.arange(first, first + length) >= start
+        yield target.rows(index[first : first + length]), weights[first : first + length] * is_new
+
+
+def rare_rows(target: Posterior, longest: int) -> np.ndarray:
+    """Which rows have a feature that fewer than RARE_ROWS rows have: an entry of a column that is mostly zero."""
+    starts = range(0, target.size, longest)
+    counts: list[Any] = []
+    for start in starts:
+        found = [np.count_nonzero(column, axis=0) for column in _columns(target, start, longest)]
+        counts = found if not counts else [before + more for before, more in zip(counts, found, strict=True)]
+    is_rare = np.zeros(target.size, bool)
+    for start in starts:
+        for column, count in zip(_columns(target, start, longest), counts, strict=True):
+            rare = count < RARE_ROWS
+            if rare.any():
+                is_rare[start : start + len(column)] |= np.any(column[:, rare] != 0, axis=1)
+    return is_rare
+
+
+def _columns(target: Posterior, start: int, length: int) -> list[np.ndarray]:
+    """The leaves of some rows that have columns, as matrices."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(target.rows(slice(start, start + length)))]
+    return [leaf.reshape(len(leaf), -1) for leaf in leaves if leaf.ndim > 1]
 
 
 @sound_filter_jit
 def _block_moments(
-    target: Posterior, centre: PyTree, positions: PyTree, rows: PyTree, weights: Any, root: Any, layout: Layout
+    target: Posterior, centre: PyTree, positions: PyTree, rows: PyTree, weights: Any, root: Root, layout: Layout
 ) -> tuple[Any, Any]:
     """sum_i G_i G_i^T over rows and positions (its diagonal where R is one), and sum_i G_i for each position."""
 
@@ -94,14 +137,10 @@ def _block_moments(
 
     def one(carry: Any, position: PyTree) -> tuple[Any, Any]:
         change = flat(position) - before
-        change = (change @ root if root.ndim == 2 else change * root) * jnp.sqrt(weights)[:, None]
-        square = change.T @ change if root.ndim == 2 else jnp.sum(change**2, axis=0)
-        return carry + square, jnp.sum(change, axis=0)
+        change = root.drawn(change)
+        weighted = change * weights[:, None]
+        square = weighted.T @ change if root.is_dense else jnp.sum(weighted * change, axis=0)
+        return carry + square, jnp.sum(weighted, axis=0)
 
-    blank = jnp.zeros((layout.size,) * root.ndim, layout.dtype)
+    blank = jnp.zeros((layout.size,) * (2 if root.is_dense else 1), layout.dtype)
     return jax.lax.scan(one, blank, positions)
-
-
-def turned(found: Laplace, noise: Noise | None) -> Peak:
-    """The peak with its root turned to the directions of the noise."""
-    return found.peak if noise is None else found.peak._replace(root=noise.root)

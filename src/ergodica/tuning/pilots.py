@@ -118,14 +118,10 @@ def _looked_at(settings: Settings, run: Run) -> Pilot:
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(run.posterior)]
     flat = np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
     late = flat[:, flat.shape[1] // 2 :]
-    u = (
-        settings.laplace.peak.pulled(late.reshape(-1, late.shape[2]).T.T)
-        if settings.root.ndim == 1
-        else np.linalg.solve(settings.root, (late - settings.laplace.peak.point).reshape(-1, late.shape[2]).T).T
-    )
+    u = settings.root.pulled((late - settings.laplace.peak.point).reshape(-1, late.shape[2]))
     met: MeasuredNumbers = measured(late)
     widths = u.std(axis=0)
-    covariance = np.cov(u.T).reshape(u.shape[1], u.shape[1]) if settings.root.ndim == 2 else widths**2
+    covariance = np.cov(u.T).reshape(u.shape[1], u.shape[1]) if settings.root.is_dense else widths**2
     accepted = run.stats["accepted"][:, run.stats["accepted"].shape[1] // 2 :]
     last = jax.tree.map(lambda leaf: np.asarray(leaf)[:, -1], run.posterior)
     ends = tuple(jax.tree.map(lambda leaf, chain=chain: leaf[chain], last) for chain in range(len(accepted)))
@@ -139,11 +135,11 @@ def _improved(settings: Settings, pilot: Pilot) -> Settings:
         count = pilot.covariance.shape[0]
         drawn, known = 100.0, KNOWN_DRAWS + count
         root = settings.root
-        if root.ndim == 2:
+        if root.is_dense:
             mixed = (drawn * pilot.covariance + known * np.eye(count)) / (drawn + known)
-            root = root @ np.linalg.cholesky(mixed)
+            root = root.turned(np.linalg.cholesky(mixed))
         else:
-            root = root * np.sqrt((drawn * pilot.covariance + known) / (drawn + known))
+            root = root.wider(np.sqrt((drawn * pilot.covariance + KNOWN_DRAWS) / (drawn + KNOWN_DRAWS)))
         peak = settings.laplace.peak._replace(root=root)
         settings = replace(settings, laplace=settings.laplace._replace(peak=peak))
     return _with_leaps(replace(settings, starts=pilot.ends), pilot.acceptance)
@@ -152,7 +148,8 @@ def _improved(settings: Settings, pilot: Pilot) -> Settings:
 def _with_leaps(settings: Settings, acceptance: float) -> Settings:
     """A quarter turn in the number of leaps that costs least, from the share of trajectories that was accepted."""
     way = settings.way
-    error = -2 * float(norm.ppf(np.clip(acceptance, 0.02, 0.98) / 2)) * (QUARTER_TURN / way.step_size) ** 2
+    turn = QUARTER_TURN / math.sqrt(way.slowest)
+    error = -2 * float(norm.ppf(np.clip(acceptance, 0.02, 0.98) / 2)) * (turn / way.step_size) ** 2
     leaps, time = trajectory(error)
-    changed: SamplingWay = way._replace(step_size=QUARTER_TURN / leaps, leaps=leaps, time=time)
+    changed: SamplingWay = way._replace(step_size=turn / leaps, leaps=leaps, time=time)
     return replace(settings, ways=(changed, *settings.ways[1:]))

@@ -20,6 +20,7 @@ from scipy.stats import norm
 from ergodica.diagnostics.accuracy import LEVERAGE, Accuracy
 from ergodica.targets import Posterior, Target
 from ergodica.tuning import law
+from ergodica.tuning.curvature import Root
 from ergodica.tuning.laplace import Laplace
 from ergodica.tuning.noise import Noise
 
@@ -59,6 +60,8 @@ class SamplingWay(NamedTuple):
     """Predicted, of the sd in the worst direction."""
     time: float = 1.0
     """tau2: steps for an independent draw of a square."""
+    slowest: float = 1.0
+    """The curvature of the direction that takes longest, in whitened units."""
 
     @property
     def c(self) -> float:
@@ -68,7 +71,8 @@ class SamplingWay(NamedTuple):
     def warmup(self) -> int:
         if self.method == "Metropolis":
             return 20
-        return math.ceil(SETTLING_TIMES * max(1.0, float(law.time_of_means(self.step_size, self.c)), self.c))
+        time = float(law.time_of_means(self.step_size, self.c, self.slowest))
+        return math.ceil(SETTLING_TIMES * max(1.0, time, self.c))
 
     @property
     def thin(self) -> int:
@@ -78,14 +82,14 @@ class SamplingWay(NamedTuple):
         """The witness: twice the step at constant friction times step."""
         assert self.friction is not None
         step, friction = 2 * self.step_size, self.friction / 2
-        time = float(law.time_of_squares(step, self.c))
+        time = float(law.time_of_squares(step, self.c, self.slowest))
         return self._replace(step_size=step, friction=friction, steps=self.witness_steps, time=time)
 
     def halved(self) -> "SamplingWay":
         """The next rung: half the step, four times the steps."""
         assert self.friction is not None
         step, friction = self.step_size / 2, 2 * self.friction
-        time = float(law.time_of_squares(step, self.c))
+        time = float(law.time_of_squares(step, self.c, self.slowest))
         return self._replace(step_size=step, friction=friction, steps=4 * self.steps, passes=4 * self.passes, time=time)
 
 
@@ -105,7 +109,7 @@ def costs_of(target: Target, found: Laplace) -> Costs:
     rows = target.size if isinstance(target, Posterior) else 1
     assert rows is not None
     operations = row_operations(target, found.position(found.peak.point))
-    beside = (STEP_OPERATIONS + NUMBER_OPERATIONS * found.size ** min(2, found.peak.root.ndim)) / operations
+    beside = (STEP_OPERATIONS + NUMBER_OPERATIONS * found.size ** (2 if found.peak.root.is_dense else 1)) / operations
     return Costs(rows, beside, operations)
 
 
@@ -132,11 +136,12 @@ def ways(
     z = accuracy.z(kept)
     can_metropolis = target.source is None
     several = bool(found.others) or not found.peak.is_proper or target.domain is not None
-    metropolis = [_metropolis(found.size, accuracy, z, costs)] if can_metropolis else []
+    slowest = found.peak.slowest
+    metropolis = [_metropolis(found.size, accuracy, z, costs, slowest)] if can_metropolis else []
     if several:
         return metropolis
-    whole = [_all_data(accuracy, z, costs)] if can_metropolis else []
-    batches = [] if noise is None else [way for way in [_minibatches(noise, accuracy, z, costs)] if way is not None]
+    whole = [_all_data(accuracy, z, costs, slowest)] if can_metropolis else []
+    batches = [] if noise is None else _minibatches(noise, accuracy, z, costs, slowest)
     return sorted(batches + whole + metropolis, key=lambda way: _preference(way, costs))
 
 
@@ -148,10 +153,10 @@ def _preference(way: SamplingWay, costs: Costs) -> float:
     return way.passes * (100.0 if is_small else DOUBT)
 
 
-def _length(accuracy: Accuracy, z: float, s: float, step_size: float, c: float, share: float) -> float:
+def _length(accuracy: Accuracy, z: float, s: float, motion: "Motion", share: float) -> float:
     """Steps of the run, with a witness of `share` of them at twice the step, and the bias s of sds."""
-    tau, tau2 = float(law.time_of_means(step_size, c)), float(law.time_of_squares(step_size, c))
-    there, there2 = float(law.time_of_means(2 * step_size, c)), float(law.time_of_squares(2 * step_size, c))
+    tau, tau2 = motion.times()
+    there, there2 = motion._replace(step_size=2 * motion.step_size).times()
     seen = LEVERAGE**2
 
     def steps(here: float, there: float, room: float) -> float:
@@ -160,28 +165,46 @@ def _length(accuracy: Accuracy, z: float, s: float, step_size: float, c: float, 
     return LENGTH_MARGIN * max(steps(tau2 / 2, there2 / 2, accuracy.sd - s), steps(tau, there, accuracy.mean))
 
 
-def _shortest(accuracy: Accuracy, z: float, s: float, step_size: float, c: float) -> tuple[float, float]:
+class Motion(NamedTuple):
+    """How the splitting moves: h, c = coth(gamma h / 2), and the least curvature."""
+
+    step_size: float
+    c: float
+    slowest: float
+
+    def times(self) -> tuple[float, float]:
+        """tau and tau2 of the direction that takes longest."""
+        return float(law.time_of_means(*self)), float(law.time_of_squares(*self))
+
+    def way(self, method: str, steps: float, witness: float, passes: float, **more: Any) -> SamplingWay:
+        friction, time = float(law.friction_of(self.c, self.step_size)), self.times()[1]
+        return SamplingWay(
+            method, passes, self.step_size, steps, friction, witness, time=time, slowest=self.slowest, **more
+        )
+
+
+def _shortest(accuracy: Accuracy, z: float, s: float, motion: Motion) -> tuple[float, float]:
     """The least steps of run and witness together: those of each."""
-    tried = [(_length(accuracy, z, s, step_size, c, share), share) for share in WITNESS_SHARES]
+    tried = [(_length(accuracy, z, s, motion, share), share) for share in WITNESS_SHARES]
     steps, share = min(tried, key=lambda pair: pair[0] * (1 + pair[1]))
     return steps, share * steps
 
 
-def _all_data(accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay:
-    """The splitting; on a Gaussian without bias, so a third of the tolerance is left for what is not Gaussian."""
-    step, c = law.LARGEST_STEP, 2 / law.LARGEST_STEP
-    steps, witness = _shortest(accuracy, z, accuracy.sd / 6, step, c)
-    passes = (steps + witness) * (1 + costs.beside / costs.rows)
-    friction, time = float(law.friction_of(c, step)), float(law.time_of_squares(step, c))
-    return SamplingWay("all data", passes, step, steps, friction, witness, time=time)
+def _all_data(accuracy: Accuracy, z: float, costs: Costs, slowest: float) -> SamplingWay:
+    """The splitting; on a Gaussian without bias, so a sixth of the tolerance is left for what is not Gaussian."""
+    step = law.LARGEST_STEP
+    motion = Motion(step, 2 / (step * math.sqrt(slowest)), slowest)  # where the slowest direction is fastest
+    steps, witness = _shortest(accuracy, z, accuracy.sd / 6, motion)
+    return motion.way("all data", steps, witness, (steps + witness) * (1 + costs.beside / costs.rows))
 
 
-def _metropolis(size: int, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay:
+def _metropolis(size: int, accuracy: Accuracy, z: float, costs: Costs, slowest: float) -> SamplingWay:
     """On a Gaussian, where after a quarter turn the energy is off by (h^2/4) sqrt(d)."""
-    leaps, time = trajectory(QUARTER_TURN**2 / 4 * math.sqrt(size))
+    turn = QUARTER_TURN / math.sqrt(slowest)
+    leaps, time = trajectory(turn**2 / 4 * math.sqrt(size))
     steps = LENGTH_MARGIN * time * z**2 * max(1 / accuracy.mean**2, 1 / (2 * accuracy.sd**2))
     passes = steps * (leaps + 1) * (1 + costs.beside / (3 * costs.rows))
-    return SamplingWay("Metropolis", passes, QUARTER_TURN / leaps, steps, leaps=leaps, time=time)
+    return SamplingWay("Metropolis", passes, turn / leaps, steps, leaps=leaps, time=time, slowest=slowest)
 
 
 def trajectory(one_leap_error: float) -> tuple[int, float]:
@@ -198,21 +221,22 @@ def trajectory(one_leap_error: float) -> tuple[int, float]:
     return int(leaps[best]), float(times[best])
 
 
-def _minibatches(noise: Noise, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay | None:
-    rows, best = costs.rows, None
+def _minibatches(noise: Noise, accuracy: Accuracy, z: float, costs: Costs, slowest: float) -> list[SamplingWay]:
+    rows, found = costs.rows, []
     for power in range(0, 2 * int(math.log2(max(2, rows / SMALLEST_BATCH)))):
         size = round(SMALLEST_BATCH * 2 ** (power / 2))
         if size > rows // 2:
             break
         w = noise.of_batch(size, rows)
         for share in BIAS_SHARES:
-            way = _batch_way(w, share * accuracy.sd, size, accuracy, z, costs)
-            if way is not None and (best is None or way.passes < best.passes):
-                best = way
-    return best
+            way = _batch_way(w, share * accuracy.sd, size, accuracy, z, costs, slowest)
+            found += [] if way is None else [way]
+    return [min(found, key=lambda way: way.passes)] if found else []
 
 
-def _batch_way(w: np.ndarray, s: float, size: int, accuracy: Accuracy, z: float, costs: Costs) -> SamplingWay | None:
+def _batch_way(
+    w: np.ndarray, s: float, size: int, accuracy: Accuracy, z: float, costs: Costs, slowest: float
+) -> SamplingWay | None:
     step, c = (float(x) for x in law.motion((1 + s) ** 2 - 1, w.max()))
     u = step**2  # (2h)^2 / 4
     if not u < 1 or u * c / (1 - u) * w.mean() > LARGEST_FEEDBACK:
@@ -221,10 +245,10 @@ def _batch_way(w: np.ndarray, s: float, size: int, accuracy: Accuracy, z: float,
     s = math.sqrt(1 + bias) - 1
     if not s < accuracy.sd:
         return None
-    steps, witness = _shortest(accuracy, z, s, step, c)
+    motion = Motion(step, c, slowest)
+    steps, witness = _shortest(accuracy, z, s, motion)
     passes = (steps + witness) * (2 * size + costs.beside) / costs.rows
-    friction, time = float(law.friction_of(c, step)), float(law.time_of_squares(step, c))
-    return SamplingWay("minibatches", passes, step, steps, friction, witness, size, bias=s, time=time)
+    return motion.way("minibatches", steps, witness, passes, batch_size=size, bias=s)
 
 
 def predicted_bias(way: SamplingWay, noise: Noise | None, rows: int, shares: np.ndarray | None) -> np.ndarray | float:
@@ -235,20 +259,20 @@ def predicted_bias(way: SamplingWay, noise: Noise | None, rows: int, shares: np.
     return np.sqrt(1 + (bias.max() if shares is None else shares @ bias)) - 1
 
 
-def direction_shares(keep: Any, found: Laplace, root: np.ndarray) -> np.ndarray | None:
+def direction_shares(keep: Any, found: Laplace, root: Root) -> np.ndarray | None:
     """How much each whitened direction has in the variance of each kept number, near the mode; None if too many."""
     layout = found.layout
-    if root.ndim == 1:
-        return np.eye(layout.size) if keep is None and layout.size <= 5_000 else None
+    if not root.is_dense:
+        return None
     if keep is None:
-        slopes = root
+        slopes = root.main
     else:
 
         def kept(flat: Any) -> Any:
             leaves = jax.tree.leaves(keep(layout.unravel(flat)))
             return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, layout.dtype)) for leaf in leaves])
 
-        slopes = np.asarray(jax.jacfwd(kept)(jnp.asarray(found.peak.point, layout.dtype)), np.float64) @ root
+        slopes = np.asarray(jax.jacfwd(kept)(jnp.asarray(found.peak.point, layout.dtype)), np.float64) @ root.main
     squares = np.square(slopes)
     total = squares.sum(axis=1, keepdims=True)
-    return np.where(total > 0, squares / np.where(total > 0, total, 1), 1 / root.shape[1])
+    return np.where(total > 0, squares / np.where(total > 0, total, 1), 1 / layout.size)

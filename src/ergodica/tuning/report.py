@@ -116,7 +116,7 @@ def _not_seen(plan: Settings, outcome: Outcome) -> str:
     words = f"modes that no search found ({modes} found)" if modes > 1 else "modes that no search found"
     if outcome.witness is not None:
         words += "; an error that is the same at this step and at twice the step"
-    if plan.laplace.peak.root.ndim == 1:
+    if not plan.laplace.peak.root.is_dense:
         words += "; other modes were not looked for, as the position is large"
     return words
 

@@ -19,6 +19,7 @@ from ergodica.integrators import Leapfrog, Splitting
 from ergodica.report import plain
 from ergodica.samplers import hmc, sghmc
 from ergodica.targets import Posterior, Target
+from ergodica.tuning.curvature import Root
 from ergodica.tuning.laplace import Laplace, laplace
 from ergodica.tuning.noise import Noise, noise_of
 from ergodica.tuning.plan import Costs, SamplingWay, costs_of, direction_shares, predicted_bias, ways
@@ -77,7 +78,7 @@ class Settings:
         return self.way.method
 
     @property
-    def root(self) -> np.ndarray:
+    def root(self) -> Root:
         """R with R R^T = H^-1, turned to the directions of the gradient noise."""
         return self.laplace.peak.root if self.noise is None else self.noise.root
 
@@ -98,8 +99,7 @@ class Settings:
     @property
     def arguments(self) -> dict[str, Any]:
         way, request, laplace = self.way, self.request, self.laplace
-        scale = jnp.asarray(self.root, laplace.layout.dtype)
-        scale = scale if scale.ndim == 2 else laplace.layout.unravel(scale)
+        scale = self.root.scale(laplace.layout)
         starts = self.starts or laplace.starts(
             request.target, request.chains, START_WIDTHS, request.seed, request.temperature
         )

@@ -35,6 +35,7 @@ from ergodica.kept_programs import keeping_programs
 from ergodica.output.files import check_free
 from ergodica.report import plain
 from ergodica.tree import Layout
+from ergodica.tuning.curvature import Root
 from ergodica.tuning.ladder import Longer, Outcome, Place, climb, in_memory
 from ergodica.tuning.laplace import Laplace, Peak
 from ergodica.tuning.noise import Noise
@@ -152,13 +153,15 @@ def _write_plan(plan: Settings, identity: dict[str, Any], folder: Path) -> None:
     found, noise = plan.laplace, plan.noise
     arrays: dict[str, np.ndarray] = {}
     for number, peak in enumerate((found.peak, *found.others)):
-        arrays |= {f"point {number}": peak.point, f"root {number}": peak.root}
+        arrays |= {f"point {number}": peak.point}
+        arrays |= {f"root {number} {name}": array for name, array in peak.root.arrays().items()}
     if noise is not None:
-        arrays |= {"noise": noise.values, "noise root": noise.root}
+        arrays |= {"noise": noise.values}
+        arrays |= {f"noise root {name}": array for name, array in noise.root.arrays().items()}
     write_whole(folder / "plan.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     record = {
         "identity": identity, "settings": plan.to_dict(), "costs": list(plan.costs), "trouble": found.trouble,
-        "peaks": [[peak.potential, peak.is_proper] for peak in (found.peak, *found.others)],
+        "peaks": [[peak.potential, peak.is_proper, peak.slowest] for peak in (found.peak, *found.others)],
         "spent": [found.evaluations, found.products, None if noise is None else noise.passes],
         "arrays": {name: seal.of_array(array) for name, array in arrays.items()},
     }  # fmt: skip
@@ -178,15 +181,20 @@ def _read_plan(request: Request, position: PyTree, identity: dict[str, Any], fol
         raise seal.damaged(folder / "plan.npz", advice)
     _check_same(record["identity"], identity, folder)
     peaks = [
-        Peak(arrays[f"point {number}"], arrays[f"root {number}"], *told) for number, told in enumerate(record["peaks"])
+        Peak(arrays[f"point {number}"], _root(arrays, f"root {number}"), *told)
+        for number, told in enumerate(record["peaks"])
     ]
     evaluations, products, passes = record["spent"]
     found = Laplace(
         Layout.of(jax.tree.map(jnp.asarray, position)), peaks[0], tuple(peaks[1:]), evaluations, products,
         record["trouble"],
     )  # fmt: skip
-    noise = None if passes is None else Noise(arrays["noise"], arrays["noise root"], passes)
+    noise = None if passes is None else Noise(arrays["noise"], _root(arrays, "noise root"), passes)
     return planned(request, position, found, noise, Costs(*record["costs"]))
+
+
+def _root(arrays: dict[str, np.ndarray], name: str) -> Root:
+    return Root(*(arrays.get(f"{name} {part}") for part in Root._fields))  # type: ignore[arg-type]
 
 
 def _place(folder: Path) -> Place:

@@ -11,7 +11,8 @@ the end is bit for bit what an undisturbed run leaves, and if every refusal on t
     damage      flipped bits, truncations and zeroed pages in every kind of file: found and named, or without effect
     memory      (--full) a stream from disk: memory at the end is that after one minute plus 10 %
 
-Prints a table of trials and survivors; exit code 1 unless all survive. Ten minutes on two idle cores, --full an hour.
+Prints a table of trials and survivors; exit code 1 unless all survive. Ten minutes on two idle cores, and as long again
+for the tuned run; --full four times that.
 """
 
 import os
@@ -197,7 +198,7 @@ def _places(folder: Path, subject: Subject, made: dict[str, Place] = {}) -> Call
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="four times the trials, and memory: an hour")
+    parser.add_argument("--full", action="store_true", help="four times the trials, and memory")
     parser.add_argument("--only", default="", help="attacks with this word in their name")
     parser.add_argument("--trials", type=int, help="of each attack")
     parser.add_argument("--seed", type=int, default=0)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import ergodica as eg
@@ -16,7 +18,7 @@ from ergodica.output import blocks
 from ergodica.tuning import ladder, tuned
 from tests.attacks import damage
 from tests.attacks.runs import SHORT_AT_FIRST
-from tests.unit.tuning.runs import LOOSE, TARGET, assert_same_bytes, run
+from tests.unit.tuning.runs import LOOSE, TARGET, Line, assert_same_bytes, run
 
 
 class Killed(BaseException):
@@ -193,6 +195,20 @@ def test_another_call_is_refused_and_the_default_accuracy_is_the_default(stopped
         run(out=out, resume=True, accuracy=None)
     one, other = (tuned._identity(tuned.Request(TARGET, accuracy=x), TARGET.init) for x in (None, eg.Accuracy()))
     assert one == other
+
+
+def test_after_its_pilots_a_run_with_a_metropolis_test_is_resumed_with_the_users_tree(tmp_path, monkeypatch):
+    """Chains of the next rung begin where those of the pilot ended: at positions of that tree, not of a file."""
+    start = Line(np.zeros(2, np.float32), np.zeros((), np.float32))
+    target = eg.Density(lambda q: jnp.sum(q.slope**2) / 2 + 50 * (q.level - 1) ** 2, init=start)
+    expected, out = eg.sample(target, accuracy=LOOSE, progress=False), tmp_path / "run.nc"
+    with monkeypatch.context() as patch:
+        before_call(patch, blocks, "_write_all", kill, block_of(1, 3))
+        with pytest.raises(Killed):
+            eg.sample(target, accuracy=LOOSE, progress=False, out=out)
+    found = eg.sample(target, accuracy=LOOSE, progress=False, out=out, resume=True)
+    assert found.posterior.slope.tobytes() == expected.posterior.slope.tobytes()
+    assert found.posterior.level.tobytes() == expected.posterior.level.tobytes()
 
 
 @pytest.mark.long  # kills at chosen moments are above, more of them at random ones in benchmarks/attacks.py

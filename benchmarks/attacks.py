@@ -1,6 +1,6 @@
 """Kills, damage, simultaneous starts and a full disk: does a run lose anything, or say anything false?
 
-    python benchmarks/attacks.py [--full] [--only WORD] [--seed 0] [--keep]
+    python benchmarks/attacks.py [--full] [--only WORD] [--trials N] [--seed 0] [--keep]
 
 Every trial is a process of its own, forked from one that has imported everything. A run survives if what it leaves in
 the end is bit for bit what an undisturbed run leaves, and if every refusal on the way was one line.
@@ -11,7 +11,8 @@ the end is bit for bit what an undisturbed run leaves, and if every refusal on t
     damage      flipped bits, truncations and zeroed pages in every kind of file: found and named, or without effect
     memory      (--full) a stream from disk: memory at the end is that after one minute plus 10 %
 
-Prints a table of trials and survivors; exit code 1 unless all survive. Ten minutes on two idle cores, --full an hour.
+Prints a table of trials and survivors; exit code 1 unless all survive. Ten minutes on two idle cores, and as long again
+for the tuned run; --full four times that.
 """
 
 import os
@@ -39,7 +40,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ergodica as eg
 import tests.unit.driver.runs
-import tests.unit.lda.small  # noqa: F401 - imported before any fork
+import tests.unit.lda.small
+import tests.unit.tuning.runs  # noqa: F401 - imported before any fork
 from ergodica.lda.run_files import read_unfinished
 from tests.attacks import damage, streams
 from tests.attacks.forks import FINE, Fork, moments, seconds_of
@@ -156,7 +158,9 @@ def damages(folder: Path, trials: int, seed: int) -> dict[str, Callable[[], Iter
 def halfway(folder: Path) -> None:
     """Runs that were killed in the middle, and a table, for the attacks on their files."""
     streams.write_parquet(folder / "rows.parquet")
-    for subject, name in zip(SUBJECTS, ("half.nc", "half"), strict=True):
+    names = {"sample": "half.nc", "lda fit": "half"}
+    for subject in (one for one in SUBJECTS if one.name in names):
+        name = names[subject.name]
         there = folder / ("half.nc.part/checkpoint.npz" if name == "half.nc" else "half/checkpoint/checkpoint.npz")
         fork = Fork(lambda subject=subject, name=name: subject.start(folder / name), folder / "log")
         while not there.exists() and os.waitpid(fork.process, os.WNOHANG)[0] == 0:
@@ -167,15 +171,16 @@ def halfway(folder: Path) -> None:
         fork.kill_after(0.0)
 
 
-def attacks(folder: Path, is_full: bool, seed: int) -> dict[str, Callable[[], Iterator[Outcome]]]:
+def attacks(folder: Path, is_full: bool, seed: int, trials: int | None) -> dict[str, Callable[[], Iterator[Outcome]]]:
     """All of them by their names, in the order in which they are made."""
     times = LONGER if is_full else 1
+    counts = {kind: trials or count * times for kind, count in TRIALS.items()}
     found: dict[str, Callable[[], Iterator[Outcome]]] = {}
     for kind, function in (("kills", kills), ("starts", starts), ("disk full", disk_full)):
         for subject in SUBJECTS:
             place = _places(folder, subject)
-            found[f"{kind}, {subject.name}"] = lambda f=function, p=place, k=kind: f(p(), TRIALS[k] * times, seed)
-    for name, attack in damages(folder, TRIALS["damage"] * times, seed).items():
+            found[f"{kind}, {subject.name}"] = lambda f=function, p=place, k=kind: f(p(), counts[k], seed)
+    for name, attack in damages(folder, counts["damage"], seed).items():
         found[f"damage, {name}"] = attack
     if is_full:
         found["memory, a stream from disk"] = lambda: iter([Outcome(*streams.memory_stays(folder))])
@@ -193,8 +198,9 @@ def _places(folder: Path, subject: Subject, made: dict[str, Place] = {}) -> Call
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="four times the trials, and memory: an hour")
+    parser.add_argument("--full", action="store_true", help="four times the trials, and memory")
     parser.add_argument("--only", default="", help="attacks with this word in their name")
+    parser.add_argument("--trials", type=int, help="of each attack")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="leave the files of all trials")
     given = parser.parse_args()
@@ -202,7 +208,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="ergodica-attacks-"))
     jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    chosen = {name: one for name, one in attacks(folder, given.full, given.seed).items() if given.only in name}
+    known = attacks(folder, given.full, given.seed, given.trials)
+    chosen = {name: attack for name, attack in known.items() if given.only in name}
     if any("damage" in name for name in chosen):
         for subject in SUBJECTS:
             _places(folder, subject)()

@@ -1,4 +1,4 @@
-"""Sample a Bayesian logistic regression with minibatches: the posterior of 5 weights given 20,000 rows."""
+"""Sample a Bayesian logistic regression: the posterior of 5 weights given 20,000 rows, without a setting; then with."""
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +21,16 @@ def log_likelihood(weights, batch):  # one number for each row
 
 
 target = eg.Posterior(log_prior, log_likelihood, data={"x": x, "y": y}, init=np.zeros(5, np.float32))
+run = eg.sample(target)
+print(run)
+
+print("mean", run.posterior.mean(axis=(0, 1)).round(3))
+print("sd  ", run.posterior.std(axis=(0, 1)).round(3))
+
+# the same with settings of your own, and a check of the step
 settings = dict(steps=20_000, warmup=1_000, step_size=5e-3, batch_size=500, estimator=eg.ControlVariates())
 run = eg.sample(target, eg.sghmc(friction=50.0), **settings)
+print(run.halve().diagnose())
 
 print("mean", run.posterior.mean(axis=(0, 1)).round(3))
 print("sd  ", run.posterior.std(axis=(0, 1)).round(3))

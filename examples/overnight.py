@@ -26,7 +26,6 @@ def log_likelihood(weights, batch):
 
 
 target = eg.Posterior(log_prior, log_likelihood, data={"x": x, "y": y}, init=np.zeros(5, np.float32))
-settings = dict(steps=20_000, warmup=1_000, step_size=5e-3, batch_size=500, estimator=eg.ControlVariates())
-run = eg.sample(target, eg.sghmc(friction=50.0), **settings, out="run.nc", resume=True)
-print(run.halve().diagnose())
+run = eg.sample(target, out="run.nc", resume=True)
+print(run.diagnose())
 print(az.summary(az.from_netcdf("run.nc")))

@@ -23,10 +23,12 @@ def _called_as(request: Callable[P, Request]) -> Callable[[Callable[..., Run]], 
 
 @_called_as(Request)
 def sample(*args: object, **kwargs: object) -> Run:
-    """Sample a target with a recipe: chains from their starts to draws, saved and resumable if you like.
+    """Sample a target: chains from their starts to draws, saved and resumable if you like.
 
-    Use it for any target. With `batch_size` every step reads a minibatch, and the recipe has to have friction or noise
-    (`eg.sgld`, `eg.sghmc`, ...); without it every step reads all data, and `eg.hmc` is exact.
+    `eg.sample(target)` finds recipe, steps, step size and all that goes with them, and checks what it drew: `print`
+    the run to see whether the accuracy was reached. For settings of your own give recipe, steps and step_size. With
+    `batch_size` every step then reads a minibatch, and the recipe has to have friction or noise (`eg.sgld`, `eg.sghmc`,
+    ...); without it every step reads all data, and `eg.hmc` is exact.
 
     Args:
         target: an eg.Density, eg.Posterior or eg.External.
@@ -37,6 +39,7 @@ def sample(*args: object, **kwargs: object) -> Run:
         steps: steps after warm-up; `steps // thin` draws are kept for each chain.
         step_size: a number, or a schedule: a function of the step's number (`eg.polynomial`, `eg.cyclical`, any optax
             schedule).
+        accuracy: an `eg.Accuracy`, where settings are found.
         batch_size: rows in a minibatch; None: all data in every step.
         chains: how many, each from a start of its own.
         seed: same seed, same draws, bit for bit.

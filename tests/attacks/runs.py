@@ -1,4 +1,4 @@
-"""The runs that are attacked, each with what it must leave: one of `sample`, one of `lda fit`."""
+"""The runs that are attacked, each with what it must leave: one of `sample`, one that is tuned, one of `lda fit`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,8 @@ import pytest
 
 from ergodica.driver import checkpoint, loop
 from ergodica.errors import InputError
+
+SHORT_AT_FIRST = 0.5  # of the steps that a rung of the tuned run needs, so that it is lengthened
 
 
 class Subject(NamedTuple):
@@ -36,6 +38,22 @@ def check_sample(out: Path, reference: Path) -> None:
     assert_same_bytes(found, expected)
 
 
+def start_tuned(out: Path, resume: bool = True) -> Any:
+    from ergodica.tuning import ladder
+    from tests.unit.tuning.runs import run
+
+    checkpoint.SAVE_EVERY, loop.STRETCH_SECONDS = 0.0, 1e-2
+    ladder.LENGTH_MARGIN = SHORT_AT_FIRST
+    return run(out=out, resume=resume)
+
+
+def check_tuned(out: Path, reference: Path) -> None:
+    from ergodica.driver import load
+    from tests.unit.tuning.runs import assert_same_bytes
+
+    assert_same_bytes(load(out), load(reference))
+
+
 def start_lda(out: Path, resume: bool = True) -> Any:
     from tests.unit.lda.small import DOCUMENTS, evaluate_often, model
 
@@ -51,6 +69,7 @@ def check_lda(out: Path, reference: Path) -> None:
 
 SUBJECTS = (
     Subject("sample", "run.nc", start_sample, check_sample),
+    Subject("tuned", "run.nc", start_tuned, check_tuned),
     Subject("lda fit", "run", start_lda, check_lda),
 )
 

@@ -9,7 +9,7 @@ from ergodica import __version__
 from ergodica.cli.diagnose import diagnose_command, plot_command
 from ergodica.cli.lda import lda_commands
 from ergodica.cli.rebuild_curl import rebuild_curl_command
-from ergodica.cli.sample import sample_command
+from ergodica.cli.sample import sample_command, tune_command
 from ergodica.cli.verify import audit_command, certify_command
 from ergodica.errors import InputError
 
@@ -57,5 +57,5 @@ def commands(debug: bool) -> None:
 
 for command in (audit_command, certify_command, diagnose_command, lda_commands, plot_command):
     commands.add_command(command)
-for command in (rebuild_curl_command, sample_command):
+for command in (rebuild_curl_command, sample_command, tune_command):
     commands.add_command(command)

@@ -1,17 +1,19 @@
-"""`ergodica sample module:target`: a run from the command line, to be left alone and resumed."""
+"""`ergodica sample module:target`: a run from the command line, to be left alone and resumed; without settings they are
+found. `ergodica tune module:target`: what would be found, and what it would cost."""
 
 import ast
 import difflib
 import inspect
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 import ergodica as eg
 from ergodica import samplers
@@ -27,13 +29,28 @@ from ergodica.tree import entry
 KNOWN_INTEGRATORS = {"euler": eg.Euler, "splitting": eg.Splitting, "leapfrog": eg.Leapfrog}
 LISTED_NUMBERS = 20  # numbers of a variable
 KNOWN_ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
+CHOSEN = ("--sampler", "--steps", "--step-size")  # all three, or none of them
+ACCURACY = ("--mean", "--sd", "--r-hat", "--level")
+WITH_TUNING = ("target", *ACCURACY, "--chains", "--temperature", "--init", "--seed", "--out", "--resume", "--json")
+
+
+def accuracy_options(command: Callable) -> Callable:
+    for option, default, words in (
+        ("--level", "0.95", "The chance that all of this holds together."),
+        ("--r-hat", "1.01", "The largest R-hat allowed."),
+        ("--sd", "0.05", "By what share an sd may be off."),
+        ("--mean", "0.1", "By how many sds a mean may be off."),
+    ):
+        command = click.option(option, type=float, show_default=default, help=words)(command)
+    return command
 
 
 @click.command(name="sample")
 @click.argument("target", metavar="MODULE:TARGET")
-@click.option("--sampler", required=True, help="A sampler of the library, as sghmc, or module:recipe.")
-@click.option("--steps", type=int, required=True, help="After warm-up.")
-@click.option("--step-size", required=True, help="A number, or module:schedule, a function of the step's number.")
+@accuracy_options
+@click.option("--sampler", help="A sampler of the library, as sghmc, or module:recipe; found if left out.")
+@click.option("--steps", type=int, help="After warm-up; found if left out.")
+@click.option("--step-size", help="A number, or module:schedule (of the step's number); found if left out.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Of the sampler, as friction=2.0.")
 @click.option("--batch-size", type=int, help="Rows of a minibatch; all data if left out.")
 @click.option(
@@ -54,35 +71,105 @@ KNOWN_ESTIMATORS = {"control-variates": eg.ControlVariates, "svrg": eg.Svrg}
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @click.option("--halve", is_flag=True, help="Also run with half the step size, to see what the step size does.")
 @json_option("the outcome")
-def sample_command(
-    target: str, sampler: str, options: tuple[str, ...], step_size: str, estimator: str | None,
-    per_example_noise: bool, integrator: str | None, init: str | None, halve: bool, as_json: bool, **settings: Any,
-) -> None:  # fmt: skip
+@click.pass_context
+def sample_command(context: click.Context, target: str, as_json: bool, out: Path | None, **given: Any) -> None:
     """Sample MODULE:TARGET, an eg.Density, eg.Posterior or eg.External.
 
-    Exit code 1 when a chain is non-finite, no step was accepted, or `ergodica diagnose` finds something wrong. Where
-    nothing is wrong but something essential undecided, the command that decides is printed, and the exit code is 0.
+    Without --sampler, --steps and --step-size they are found, for the accuracy given by --mean, --sd, --r-hat and
+    --level, and the run is checked: exit code 0 when the accuracy was reached, 1 when it was not.
+
+    With all three the run is made with them. Exit code 1 when a chain is non-finite, no step was accepted, or `ergodica
+    diagnose` finds something wrong. Where nothing is wrong but something essential undecided, the command that decides
+    is printed, and the exit code is 0.
 
     With --out draws go to disk as they come; the same command with --resume resumes a run that was stopped.
     """
-    recipe, law, out = recipe_of(sampler, options), load_target(target), settings["out"]
-    settings |= {
-        "step_size": _step_size(step_size),
+    typed = [
+        option.opts[0] for option in context.command.params
+        if context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+    ]  # fmt: skip
+    is_tuned, law = _is_tuned(typed), load_target(target)
+    given |= {"init": _start(target, law, given["init"]), "out": out}
+    with plain_warnings():
+        run = _tuned(law, given) if is_tuned else _by_hand(law, given)
+    diagnosis = run.diagnose()
+    verdict = _verdict(diagnosis, target, law, out, is_tuned or given["halve"])
+    outcome = _outcome(run, out) | verdict
+    if run.tuning is not None:
+        outcome |= {"reached": run.tuning.reached, "tuning": run.tuning.to_dict()}
+    report = [] if run.tuning is None else [str(run.tuning)]
+    lines = [_words(outcome), *report, *_verdict_words(diagnosis, outcome)]
+    click.echo(json.dumps(outcome) if as_json else "\n".join(lines))
+    is_right = outcome["accepted"] and not outcome["frozen"] and (diagnosis.passed or diagnosis.undecided)
+    if not is_right or not outcome.get("reached", True):
+        raise click.exceptions.Exit(1)
+
+
+@click.command(name="tune")
+@click.argument("target", metavar="MODULE:TARGET")
+@accuracy_options
+@click.option("--chains", type=int, default=4, show_default=True)
+@click.option("--temperature", type=float, default=1.0, show_default=True)
+@click.option("--init", help="module:start, as in `ergodica sample`.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@json_option("the plan")
+def tune_command(target: str, as_json: bool, **given: Any) -> None:
+    """What `ergodica sample MODULE:TARGET` would choose, why, and what it would cost. No chain is run."""
+    law = load_target(target)
+    settings = eg.tune(law, **_for_tuning(given | {"init": _start(target, law, given["init"])}))
+    click.echo(json.dumps(settings.to_dict()) if as_json else str(settings))
+
+
+def _is_tuned(typed: Sequence[str]) -> bool:
+    """Whether settings are to be found; what does not go together is refused."""
+    missing = [name for name in CHOSEN if name not in typed]
+    if missing and len(missing) < len(CHOSEN):
+        raise InputError(f"{_are(missing)} missing: give {_listed(CHOSEN)}, or none of them, and they are found")
+    others = [name for name in typed if name not in WITH_TUNING]
+    if missing and others:
+        raise InputError(f"{_are(others)} given without {_listed(CHOSEN)}: give these three too, or none of all these")
+    accuracy = [name for name in typed if name in ACCURACY]
+    if not missing and accuracy:
+        raise InputError(f"{_are(accuracy)} for runs without {_listed(CHOSEN)}: leave out one or the other")
+    return bool(missing)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{_listed(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _for_tuning(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that eg.sample and eg.tune have in common."""
+    accuracy = {name: given[name] for name in ("mean", "sd", "r_hat", "level") if given[name] is not None}
+    common = {name: given[name] for name in ("init", "chains", "seed", "temperature")}
+    return common | {"accuracy": eg.Accuracy(**accuracy) if accuracy else None}
+
+
+def _tuned(target: Target, given: dict[str, Any]) -> Run:
+    return eg.sample(target, out=given["out"], resume=given["resume"], **_for_tuning(given))
+
+
+def _by_hand(target: Target, given: dict[str, Any]) -> Run:
+    integrator, estimator, out = given["integrator"], given["estimator"], given["out"]
+    names = ("init", "steps", "batch_size", "share_batches", "chains", "warmup", "thin", "temperature", "seed", "out",
+             "resume")  # fmt: skip
+    settings = {name: given[name] for name in names} | {
+        "step_size": _step_size(given["step_size"]),
         "integrator": None if integrator is None else KNOWN_INTEGRATORS[integrator](),
         "estimator": None if estimator is None else KNOWN_ESTIMATORS[estimator](),
-        "gradient_noise": eg.PerExample() if per_example_noise else None,
+        "gradient_noise": eg.PerExample() if given["per_example_noise"] else None,
     }
-    with plain_warnings():
-        run = eg.sample(law, recipe, _start(target, law, init), **settings)
-        if halve:
-            run = run.halve()
-            if out is not None:
-                run.save(out, overwrite=True)
-    diagnosis = run.diagnose()
-    outcome = _outcome(run, out) | _verdict(diagnosis, target, law, out, halve)
-    click.echo(json.dumps(outcome) if as_json else "\n".join([_words(outcome), *_verdict_words(diagnosis, outcome)]))
-    if outcome["frozen"] or not outcome["accepted"] or not (diagnosis.passed or diagnosis.undecided):
-        raise click.exceptions.Exit(1)
+    run = eg.sample(target, recipe_of(given["sampler"], given["options"]), **settings)
+    if not given["halve"]:
+        return run
+    run = run.halve()
+    if out is not None:
+        run.save(out, overwrite=True)
+    return run
 
 
 def recipe_of(sampler: str, options: tuple[str, ...]) -> eg.Recipe:
@@ -193,15 +280,18 @@ def _words(outcome: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _verdict(diagnosis: Diagnosis, spec: str, target: Target, out: Path | None, was_halved: bool) -> dict[str, Any]:
-    """What is wrong or unsure, by name, and where the width of the law is open the command that decides."""
+def _verdict(diagnosis: Diagnosis, spec: str, target: Target, out: Path | None, was_compared: bool) -> dict[str, Any]:
+    """What is wrong or unsure, by name, and where the width of the law is open the command that decides.
+
+    `was_compared`: with half the step, or with a witness.
+    """
     unsure = [check.name for check in diagnosis.checks if check.is_undecided and check.is_essential]
     decides = None
     if diagnosis.undecided and "width of the law" in unsure:
         has_witness = target.has_potential and target.domain is None and out is not None
-        if was_halved and has_witness:
+        if was_compared and has_witness:
             decides = f"ergodica diagnose {out} --target {spec}"
-        elif not was_halved:
+        elif not was_compared:
             decides = f"the same command with {'' if out is None else '--resume '}--halve"
             decides += f", or ergodica diagnose {out} --target {spec}" if has_witness else ""
     return {

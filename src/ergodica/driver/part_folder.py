@@ -110,6 +110,9 @@ def read_part(folder: Path) -> tuple[PyTree, dict[str, np.ndarray], dict[str, An
     """The draws, statistics and moments of the last checkpoint, verified, and the settings."""
     saved = read_checkpoint(folder)
     if saved is None:
+        rungs = sorted({str(path).removesuffix(".part") for path in folder.glob("rung-*.nc*")})
+        if rungs:
+            raise InputError(f"{folder} is of a tuned run, which has no answer yet: parts of it are {', '.join(rungs)}")
         raise InputError(f"{folder} holds no checkpoint: expected the folder of an unfinished run")
     groups: dict[str, dict[str, np.ndarray]] = {"posterior": {}, "sample_stats": {}}
     for name, words in saved.beside.items():

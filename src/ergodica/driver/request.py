@@ -124,23 +124,27 @@ class Request:
                 "accuracy is for runs that are tuned: leave recipe, steps and step_size out, or leave accuracy out"
             )
         self._check_kinds()
-        for name, least in WHOLE_NUMBERS.items():
-            value = getattr(self, name)
-            if value is not None or name not in ("batch_size", "resample_every"):
-                validate.whole(name, value, least)
-        if self.seed > LARGEST_SEED:
-            raise InputError(f"seed must be at most 2**63 - 1, got {self.seed}")
+        self.check_numbers()
         if self.total >= 2**31:
             raise InputError(f"a run has at most {2**31 - 1:,} steps, got {self.total:,}: split it")
         if self.steps < self.thin:
             raise InputError(f"thin={self.thin} keeps none of {self.steps} steps: give more steps, or a smaller thin")
-        structure.check_temperature(self.temperature)
         if self.estimator is not None and self.batch_size is None:
             raise InputError("an estimator is for minibatches: give a batch_size, or leave the estimator out")
         if self.batches is not None and self.batch_size is None:
             raise InputError(f"batches={self.batches!r} is for minibatches: give a batch_size, or leave batches out")
         if self.resume and self.out is None:
             raise InputError("resume=True continues the run of a file: give its name as `out`")
+
+    def check_numbers(self) -> None:
+        """Those that are given; of a tuned run too."""
+        for name, least in WHOLE_NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None or name in ("chains", "thin", "warmup", "seed"):
+                validate.whole(name, value, least)
+        if self.seed > LARGEST_SEED:
+            raise InputError(f"seed must be at most 2**63 - 1, got {self.seed}")
+        structure.check_temperature(self.temperature)
 
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):

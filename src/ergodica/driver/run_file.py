@@ -34,6 +34,8 @@ from ergodica.host.signals import noted_interrupts
 from ergodica.kept_programs import keeping_programs
 from ergodica.output.files import check_free, is_of_version_0_1_0, save_blocks
 
+AT_ITS_END = "the run was at its end; {} has all of it"
+
 
 def execute_on_disk(request: Request, longer: Longer | None, label: str) -> Run:
     out = Path(request.out or "")
@@ -59,7 +61,9 @@ def _made(plan: Plan, saved: Saved | None, out: Path, checkpoint: Checkpoint, lo
             run_to_the_end(plan, work, longer, lambda: run_loop(work, plan.pace, checkpoint, interrupts, show))
             found = _result(plan, work, out, checkpoint)
             if interrupts.received is not None:
-                interrupts.stop(f"the run was at its end; {out} has all of it")
+                is_part = longer is not None  # of a tuned run
+                more = "which is a part of the run; the same call with resume=True (command line: --resume) resumes it"
+                interrupts.stop(f"{out} is finished, {more}" if is_part else AT_ITS_END.format(out))
         return found
     except Exception as error:
         # where nothing was left that could be resumed, the corrected call would only be refused

@@ -1,9 +1,10 @@
-"""Ctrl-C and SIGTERM while a run is being saved: noted, acted on between two chunks, or when the file is written."""
+"""Ctrl-C and SIGTERM while a run is being saved: noted, acted on between two chunks, or when the file is written; and
+while one is being planned: acted on at once, with what to do then."""
 
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -35,12 +36,31 @@ class Interrupts:
 def noted_interrupts(advice: str | None) -> Iterator[Interrupts]:
     """Without a file to save to (`advice=None`), or outside the main thread, signals do what they always do."""
     interrupts = Interrupts(advice or "")
-    if advice is None or threading.current_thread() is not threading.main_thread():
+    with _handled_by(None if advice is None else interrupts.note):
         yield interrupts
+
+
+@contextmanager
+def answered_interrupts(advice: str) -> Iterator[None]:
+    """Signals do what they always do, and how to go on is said; within it signals may be noted."""
+
+    def stop(number: int, frame: Any) -> None:
+        interrupts = Interrupts(advice)
+        interrupts.received = signal.Signals(number)
+        interrupts.stop(f"stopped; {advice}")
+
+    with _handled_by(stop):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, Any], None] | None) -> Iterator[None]:
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
         return
-    before = {number: signal.signal(number, interrupts.note) for number in NAMES}
+    before = {number: signal.signal(number, handler) for number in NAMES}
     try:
-        yield interrupts
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, other in before.items():
+            signal.signal(number, other)

@@ -255,6 +255,7 @@ def checked(request: Request) -> PyTree:
     by_hand = "give recipe, steps and step_size yourself"
     if not isinstance(target, Target):
         raise InputError(f"target is {kind_of(target)}: expected an eg.Density, eg.Posterior or eg.External")
+    request.check_numbers()
     for name in NOT_WITH_TUNING:
         if getattr(request, name) != getattr(Request, name, None):
             raise InputError(f"{name} is chosen by tuning: leave it out, or {by_hand}")

@@ -11,6 +11,7 @@ same bytes.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,19 +21,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.driver.checkpoint import starting_over
+from ergodica.diagnostics.accuracy import Accuracy
+from ergodica.driver.checkpoint import reading, starting_over
 from ergodica.driver.execute import execute
 from ergodica.driver.identity import data_digest
 from ergodica.driver.part_folder import part_folder
 from ergodica.driver.request import Request, words
 from ergodica.driver.run import Run, load
+from ergodica.driver.run_file import AT_ITS_END
 from ergodica.errors import InputError
 from ergodica.host import seal
 from ergodica.host.atomic_files import check_name, could_not, remove_folder, remove_stale, write_whole
 from ergodica.host.lock import Lock
+from ergodica.host.signals import answered_interrupts, noted_interrupts
 from ergodica.host.tracing import digest, traced_digest, versions
 from ergodica.kept_programs import keeping_programs
 from ergodica.output.files import check_free
+from ergodica.output.labelled import named
 from ergodica.report import plain
 from ergodica.tree import Layout
 from ergodica.tuning.curvature import Root
@@ -79,18 +84,22 @@ def _on_disk(request: Request) -> Run:
     out = Path(request.out or "")
     folder = part_folder(out)
     check_name(folder)
-    with Lock.beside(out):
+    advice = f"the same call with resume=True (command line: --resume) resumes {out}"
+    with Lock.beside(out), answered_interrupts(advice):
         position = checked(request)
         identity = _identity(request, position)
         if request.resume and out.exists():
-            return _finished(out, identity)
+            return _finished(out, folder, identity)
         check_free(out)
         with keeping_programs():
             plan = _plan(request, position, identity, out, folder)
         run = finished_run(plan, carried_out(plan, _place(folder)))
         run = replace(run, settings=run.settings | {"identity": identity})
-        run.save(out)
-        remove_folder(folder, out)
+        with noted_interrupts(advice) as interrupts:
+            run.save(out)
+            remove_folder(folder, out)
+            if interrupts.received is not None:
+                interrupts.stop(AT_ITS_END.format(out))
         return run
 
 
@@ -100,7 +109,7 @@ def _identity(request: Request, position: PyTree) -> dict[str, Any]:
     bare, keep = target.without_data(), request.keep
     rows = None if target.size is None else target.rows(np.arange(min(2, target.size)))  # type: ignore[attr-defined]
     kept = "draws" if not callable(keep) else traced_digest(keep, position)
-    accuracy = words(request.accuracy) if request.accuracy is not None else "default"
+    accuracy = words(request.accuracy or Accuracy())
     return plain({
         "tuned": PLAN_FORMAT, "model": traced_digest(lambda q, batch: bare.evaluate(q, batch), position, rows),
         "data": data_digest(target), "start": digest(*(np.asarray(leaf) for leaf in jax.tree.leaves(position))),
@@ -109,9 +118,14 @@ def _identity(request: Request, position: PyTree) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _finished(out: Path, identity: dict[str, Any]) -> Run:
+def _finished(out: Path, folder: Path, identity: dict[str, Any]) -> Run:
     found = load(out)
     _check_same(found.settings.get("identity"), identity, out)
+    with suppress(OSError, ValueError, KeyError):  # a folder that can only be read, or is not known to be of this run
+        remove_stale(out)
+        # what a kill left between the last byte of the file and the end
+        if json.loads((folder / "plan.json").read_text())["identity"] == identity:
+            remove_folder(folder, out)
     return found
 
 
@@ -171,12 +185,10 @@ def _write_plan(plan: Settings, identity: dict[str, Any], folder: Path) -> None:
 
 def _read_plan(request: Request, position: PyTree, identity: dict[str, Any], folder: Path) -> Settings:
     path, advice = folder / "plan.json", starting_over(folder)
-    try:
+    with reading(path, folder):
         record = seal.unsealed(json.loads(path.read_text()), path, advice)
-        with np.load(folder / "plan.npz", allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise seal.damaged(path, advice, "it cannot be read") from error
+    with reading(folder / "plan.npz", folder), np.load(folder / "plan.npz", allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
     if {name: seal.of_array(array) for name, array in arrays.items()} != record["arrays"]:
         raise seal.damaged(folder / "plan.npz", advice)
     _check_same(record["identity"], identity, folder)
@@ -201,22 +213,38 @@ def _place(folder: Path) -> Place:
     def made(settings: Settings, label: str, longer: Longer) -> Run:
         out, state = folder / f"rung-{settings.rung}.nc", folder / f"rung-{settings.rung}.json"
         if out.exists():
-            return load(out)
-        lengths = json.loads(state.read_text()) if state.exists() else []
+            return _as_drawn(load(out), settings)
+        lengths = _lengths(state, folder)
 
         def noted(posterior: PyTree, stats: Any) -> int | None:
             steps = longer(posterior, len(lengths))
             if steps is not None:
                 lengths.append(steps)
-                write_whole(state, lambda file: file.write(json.dumps(lengths).encode()))
+                text = json.dumps(seal.sealed({"lengths": lengths})).encode()
+                write_whole(state, lambda file: file.write(text))
             return steps
 
-        arguments = settings.arguments
-        steps = lengths[-1] if lengths else arguments["steps"]
-        request = Request(
-            settings.request.target, progress=settings.request.progress, out=out, resume=True,
-            **arguments | {"steps": steps},
-        )  # fmt: skip
+        arguments = settings.arguments | {"progress": settings.request.progress, "out": out, "resume": True}
+        if lengths:
+            arguments["steps"] = lengths[-1]
+        request = Request(settings.request.target, **arguments)
         return execute(request, noted, label)
 
     return Place(made)
+
+
+def _lengths(state: Path, folder: Path) -> list[int]:
+    """Those that a rung was to become, one after the other."""
+    if not state.exists():
+        return []
+    with reading(state, folder):
+        return seal.unsealed(json.loads(state.read_text()), state, starting_over(folder))["lengths"]
+
+
+def _as_drawn(run: Run, settings: Settings) -> Run:
+    """With the tree that the draws had, of which a file knows only the names: decisions go by the order of numbers."""
+    like, keep = settings.laplace.layout.like(), settings.request.keep
+    like = jax.eval_shape(keep, like) if callable(keep) else like
+    found = named(run.posterior)
+    leaves = [np.asarray(found[name], leaf.dtype) for name, leaf in named(like).items()]
+    return replace(run, posterior=jax.tree.unflatten(jax.tree.structure(like), leaves))

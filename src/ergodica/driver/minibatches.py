@@ -82,9 +82,9 @@ def _taken(array: np.ndarray, index: np.ndarray, is_plain: bool) -> np.ndarray:
     """array[index], in memory that JAX takes as it is: `jnp.asarray` would copy all data once more."""
     if not is_plain:
         return array[index]
-    from ergodica.data.buffers import Pool
+    from ergodica.data.buffers import aligned
 
-    rows = Pool().array((len(index), *array.shape[1:]), array.dtype)
+    rows = aligned((len(index), *array.shape[1:]), array.dtype)
     np.take(array, index, axis=0, out=rows, mode="clip")  # mode: "raise" would go through a copy
     return rows
 

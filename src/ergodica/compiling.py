@@ -21,6 +21,11 @@ if jaxlib.__version__.startswith("0.10."):  # later ones refuse the option; here
     QUICK_OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
 
+def sound_jit(function: Callable) -> Callable:
+    """jax.jit, for functions of arrays alone: before each call it does far less than eqx.filter_jit."""
+    return jax.jit(function, compiler_options=SOUND_OPTIONS)
+
+
 def sound_filter_jit(function: Callable) -> Callable:
     """eqx.filter_jit, not to be nested in another jit."""
     return eqx.filter_jit(function, compiler_options=SOUND_OPTIONS)  # type: ignore[call-overload]

@@ -207,3 +207,14 @@ def test_momenta_right_after_friction_have_the_temperature_at_any_stable_step():
     after_friction, at_end = jax.vmap(chain)(jax.random.split(jax.random.key(5), 64))
     for found, expected in ((after_friction, 1.0), (at_end, 4 / 3)):
         assert abs(found.mean() - expected) < 5 * found.std() / 8
+
+
+def test_a_start_evaluates_the_potential_once(monkeypatch):
+    target, evaluated = eg.gallery.gaussian(2), []
+    kernel = eg.Kernel(target, eg.gsgrhmc())
+    evaluate = type(target).evaluate
+    monkeypatch.setattr(type(target), "evaluate", lambda *given: evaluated.append(1) or evaluate(*given))
+    kernel.init(target.init, jax.random.key(0))  # what is compiled evaluates while it is traced
+    evaluated.clear()
+    kernel.init(target.init, jax.random.key(0))
+    assert len(evaluated) == 1  # a pass over all data, where there are any

@@ -1,9 +1,12 @@
 """Rows on their way to the chains: a thread that reads ahead, and memory that is used again.
 
 Touching fresh pages costs several times as much as reading into ones that are there, and memory that is freed and
-allocated again in other sizes is never all given back.
+allocated again in other sizes is never all given back. So there are two kinds of memory here. What is read by code of
+our own, of which we know when it is done, goes round in a few arrays that are made once (`turns`): how much that is
+depends on nothing else. What a person may hold on to is lent (`Pool`).
 """
 
+import itertools
 import math
 import os
 import queue
@@ -92,6 +95,20 @@ def _stop(stop: threading.Event, items: queue.Queue) -> None:
             items.get_nowait()
     except queue.Empty:
         pass
+
+
+def turns(count: int, make: Callable[[], Any]) -> Iterator[Any]:
+    """`count` things that are made once and used in turn, for ever.
+
+    Not for what may still be in use when its turn comes. JAX gives NumPy's memory back some time after the results are
+    there, and the later the busier the machine: waiting for that, others would be made in the meantime.
+    """
+    return itertools.cycle([make() for _ in range(count)])
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array without values, in memory that JAX takes as it is."""
+    return Pool().array(shape, dtype)
 
 
 class Pool:

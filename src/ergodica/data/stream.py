@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.data.buffers import Pool, ReadAhead, rows_like
+from ergodica.data.buffers import Pool, ReadAhead, aligned, rows_like, turns
 from ergodica.data.iterable import Batches, BatchStream, folded
 from ergodica.data.source import Source
 from ergodica.errors import InputError
@@ -23,6 +23,8 @@ from ergodica.host.validate import whole
 from ergodica.phase import BatchPair
 
 SHUFFLED_BYTES = 1 << 25  # of the blocks that are shuffled together
+GROUPS_AHEAD = 2  # that wait to be used
+GROUPS_IN_MEMORY = GROUPS_AHEAD + 2  # with the one in use, and the one that is read
 
 
 def open_stream(source: Source, batch_size: int, seed: int = 0, is_paired: bool = False) -> "Stream | BatchStream":
@@ -51,6 +53,8 @@ class RowOrder:
         largest = int((self.blocks[:, 1] - self.blocks[:, 0]).max()) * row_bytes
         self.together = max(1, SHUFFLED_BYTES // max(1, largest))
         self.groups = -(-len(self.blocks) // self.together)
+        self.most_rows = int(np.sort(self.blocks[:, 1] - self.blocks[:, 0])[-self.together :].sum())
+        """Of a group."""
         self._epoch: tuple[int, np.ndarray] = (-1, np.empty(0, int))
 
     def group(self, epoch: int, group: int) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +183,9 @@ class _Lane:
         if self._group is not None:
             return self._group
         if self._ahead is None:
-            self._ahead = ReadAhead(partial(_groups, self.source, self.order, self.place, self._like), depth=2)
+            self._ahead = ReadAhead(
+                partial(_groups, self.source, self.order, self.place, self._like), depth=GROUPS_AHEAD
+            )
         group = self._ahead.next()
         rows = len(group.shuffle)
         if self.place.row >= rows:
@@ -189,15 +195,19 @@ class _Lane:
 
 
 def _groups(source: Source, order: RowOrder, place: OrderPlace, like: list[np.ndarray]) -> Iterator[_Group]:
-    """The groups from that of `place` on."""
-    epoch, group, memory = place.epoch, place.group, [Pool() for _ in like]
+    """The groups from that of `place` on.
+
+    Group n + 1 is read once group n is in the queue, which holds two. So group n - 2 has been taken out, and whoever
+    took it had done with group n - 3, whose memory it is.
+    """
+    epoch, group = place.epoch, place.group
+    memory = turns(GROUPS_IN_MEMORY, lambda: [aligned((order.most_rows, *leaf.shape[1:]), leaf.dtype) for leaf in like])
     while True:
         blocks, shuffle = order.group(epoch, group)
-        leaves = rows_like(memory, len(shuffle), like)
+        leaves = [leaf[: len(shuffle)] for leaf in next(memory)]
         at = 0
         for start, stop in blocks.tolist():
             source.read_into(start, stop, leaves, at)
             at += stop - start
         yield _Group(leaves, shuffle)
-        del leaves  # the caller's now
         epoch, group = order.after(epoch, group)

@@ -17,7 +17,7 @@ from ergodica.driver.loop import Pace
 from ergodica.driver.minibatches import Minibatches, ShuffledCopy, batches_for, kind_for
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
-from ergodica.driver.starts import Starts, motion_of
+from ergodica.driver.starts import Motion, Starts
 from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.host.tracing import versions
@@ -78,7 +78,7 @@ def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) 
     sizes = StepSizes(request.step_size, request.total)
     starts = Starts(kernel, request)
     first = starts.first()
-    motion = motion_of(kernel, first, request.temperature)
+    motion = Motion(kernel, first, request.temperature)
     if starts.is_spread:
         starts.jitter(motion, float(sizes.between(0, 1)[0]))
     states = [first, *starts.others()]

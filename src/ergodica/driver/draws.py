@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ergodica.output.blocks import BlockFile
 
 MEMORY_SHARE = 0.6  # of the memory available that draws may take
+FEW_BYTES = 2**24  # of draws that fit anywhere: to find out what is available takes as long as many steps
 STATISTICS = {  # by name, with its dtype; None: that of the position
     "step_size": np.float64,
     "potential": None,
@@ -156,8 +157,8 @@ def _by_chain(column: "MemoryColumn | BlockFile") -> np.ndarray:
 
 def check_room(shape: DrawShape, count: int) -> None:
     """Refuse `count` draws that would not fit in memory."""
-    needed, available = shape.bytes() * count, available_memory()
-    if needed > MEMORY_SHARE * available:
+    needed = shape.bytes() * count
+    if needed > FEW_BYTES and needed > MEMORY_SHARE * (available := available_memory()):
         raise InputError(
             f"the draws need {readable(needed)} of memory and {readable(available)} are available: keep fewer "
             "(thin=), a function of the position (keep=function), only mean and variance (keep='moments'), or write "

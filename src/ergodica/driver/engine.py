@@ -91,7 +91,7 @@ def _workers(chains: int) -> int:
 
 def _as_here() -> Callable[[], None]:
     """Sets float64 in a new thread as it is in this one: `with jax.enable_x64(True)` holds in its own thread alone."""
-    is_wide = jnp.asarray(0.0).dtype == jnp.float64
+    is_wide = jax.dtypes.canonicalize_dtype(float) == np.float64
 
     def enter() -> None:
         jax.enable_x64(is_wide).__enter__()

@@ -5,9 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
-from ergodica.compiling import sound_filter_jit
+from ergodica.compiling import sound_jit
 
 
 class Purpose(IntEnum):
@@ -20,30 +21,30 @@ class Purpose(IntEnum):
     START = 4
 
 
-def seed_words(seed: int) -> Array:
+def seed_words(seed: int) -> np.ndarray:
     """A seed below 2^64 as two words; `jax.random.key` would drop the upper one where JAX is in 32 bits."""
-    return jnp.asarray([seed >> 32, seed & 0xFFFFFFFF], jnp.uint32)
+    return np.asarray([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
 
 
-def step_keys(seed: int | Array, chain: Array | int, steps: Array, purpose: Purpose | Array) -> Array:
+def step_keys(seed: int | np.ndarray | Array, chain: Array | int, steps: Array, purpose: Purpose | Array) -> Array:
     """fold_in(fold_in(fold_in(root, chain), step), purpose) for each step, of a seed or its words.
 
     Threefry: `rbg` differs under vmap.
     """
     words = seed_words(seed) if isinstance(seed, int) else seed
-    root = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), chain)
+    root = jax.random.fold_in(jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32"), chain)
     return jax.vmap(lambda step: jax.random.fold_in(jax.random.fold_in(root, step), purpose))(steps)
 
 
-@sound_filter_jit
-def start_keys(seed: Array, chain: Any) -> tuple[Array, Array]:
+@sound_jit
+def start_keys(seed: Any, chain: Any) -> tuple[Array, Array]:
     """The keys of a chain's start for INIT and START. `seed`: its words."""
     init, start = (step_keys(seed, chain, jnp.zeros((1,), jnp.int32), p)[0] for p in (Purpose.INIT, Purpose.START))
     return init, start
 
 
-@sound_filter_jit
-def chunk_keys(seed: Array, chain: Any, steps: Any) -> Array:
+@sound_jit
+def chunk_keys(seed: Any, chain: Any, steps: Any) -> Array:
     """The keys of a chunk's steps for STEP, BATCH and SECOND_BATCH, (step, 3); of chains (g,), (g, step, 3).
     `seed`: its words.
 

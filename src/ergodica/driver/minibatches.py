@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.compiling import sound_filter_jit
+from ergodica.compiling import sound_jit
 from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.phase import BatchPair
@@ -82,15 +82,16 @@ def _taken(array: np.ndarray, index: np.ndarray, is_plain: bool) -> np.ndarray:
     """array[index], in memory that JAX takes as it is: `jnp.asarray` would copy all data once more."""
     if not is_plain:
         return array[index]
-    from ergodica.data.buffers import Pool
+    from ergodica.data.buffers import aligned
 
-    rows = Pool().array((len(index), *array.shape[1:]), array.dtype)
+    rows = aligned((len(index), *array.shape[1:]), array.dtype)
     np.take(array, index, axis=0, out=rows, mode="clip")  # mode: "raise" would go through a copy
     return rows
 
 
 def _handed(rows: np.ndarray, is_plain: bool) -> Array:
-    return jnp.from_dlpack(rows) if is_plain else jnp.asarray(rows)
+    # device_put takes aligned memory as it is
+    return jax.device_put(rows) if is_plain else jnp.asarray(rows)
 
 
 # -- kinds of batches -----------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def _first_distinct(numbers: np.ndarray, length: int, size: int) -> tuple[np.nda
     return numbers.reshape(-1).take(found.take(chosen, mode="clip")), met < length
 
 
-@sound_filter_jit
+@sound_jit
 def places_ahead(batches: Windows | Independent, keys: Array) -> PyTree:
     """Where the batches of a chunk are, from all its keys (see `chunk_keys`)."""
     return batches.ahead(keys[:, 1:])

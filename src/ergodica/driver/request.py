@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # at least
 WHOLE_NUMBERS = {"steps": 1, "chains": 1, "thin": 1, "warmup": 0, "seed": 0, "batch_size": 1, "resample_every": 1}
+SPELT_OUT = 16  # numbers of a thing in words
+REMEMBERED_WORDS = 256
 LARGEST_SEED = 2**63 - 1  # as netCDF holds it
 
 
@@ -274,7 +276,24 @@ class _Halved(eqx.Module):
 
 def words(thing: Any) -> str:
     """A module or a function in words; of large arrays the shape only."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(thing) if eqx.is_array(leaf)]
-    is_large = sum(leaf.size for leaf in leaves) > 16
+    leaves, structure = jax.tree.flatten(thing)
+    if not all(isinstance(leaf, np.ndarray | jax.Array) and leaf.size <= SPELT_OUT for leaf in leaves):
+        return _words(thing)
+    # small things are the same in most runs of a process, and putting them in words takes as long as many steps
+    values = tuple((type(leaf), leaf.dtype, leaf.shape, np.asarray(leaf).tobytes()) for leaf in leaves)
+    kind = (type(thing), str(structure), values)
+    found = _known_words.get(kind)
+    if found is None:
+        if len(_known_words) >= REMEMBERED_WORDS:
+            _known_words.clear()
+        found = _known_words[kind] = _words(thing)
+    return found
+
+
+_known_words: dict[Any, str] = {}
+
+
+def _words(thing: Any) -> str:
+    is_large = sum(leaf.size for leaf in jax.tree.leaves(thing) if eqx.is_array(leaf)) > SPELT_OUT
     text = without_addresses(eqx.tree_pformat(thing, width=10_000, short_arrays=is_large))
     return " ".join(text.split()) if len(text) < 1_000 else type(thing).__name__

@@ -12,6 +12,7 @@ Never further than half-way to a wall of the domain.
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -40,34 +41,37 @@ SMALL_POSITION = 2_000  # numbers of a position for which a product of matrices 
 # -- how a recipe moves at its start --------------------------------------------------------------------
 
 
-class Motion(NamedTuple):
-    """At temperature 1, for each number of the position, or one for all."""
+class Motion:
+    """At a state; found when it is asked for, which for one chain is next to nothing."""
 
-    speed: np.ndarray
-    """The sd of the velocity that momenta give."""
-    diffusion: np.ndarray
-    """The diagonal of D on the position itself."""
-    friction: float | None
-    """The mean of M^-1 D, where the only noise is on one Gaussian momentum and nothing else acts on that; else None."""
+    def __init__(self, kernel: Kernel, state: State, temperature: float):
+        self.kernel, self.state, self.temperature = kernel, state, temperature
 
-    def reach(self, step_size: float, temperature: float) -> np.ndarray:
-        """The sd of what one step adds to a position."""
-        return np.sqrt(temperature * ((step_size * self.speed) ** 2 + 2 * step_size * self.diffusion))
+    @cached_property
+    def point(self) -> Point:
+        return self.kernel.recipe.point_at(self.kernel.target, self.state.phase, self.temperature)
 
+    @cached_property
+    def friction(self) -> float | None:
+        """The mean of M^-1 D, where the only noise is on one Gaussian momentum and nothing else acts on that."""
+        recipe = self.kernel.recipe
+        is_known = len(recipe.energy) == 1 and recipe.momenta == tuple(recipe.diffusion)
+        return _friction(self.kernel, self.point) if is_known else None
 
-def motion_of(kernel: Kernel, state: State, temperature: float) -> Motion:
-    recipe = kernel.recipe
-    point = recipe.point_at(kernel.target, state.phase, temperature)
-    speed, diffusion = np.zeros(()), np.zeros(())
-    for name in recipe.momenta:
-        speed = np.sqrt(speed**2 + _speed(kernel, point, name) ** 2)
-    if "position" in recipe.diffusion:
-        diffusion = _diagonal(recipe.diffusion["position"].at(point, "position", "position"))
-    return Motion(speed, np.maximum(diffusion, 0), _friction(kernel, point))
+    def reach(self, step_size: float) -> np.ndarray:
+        """The sd of what one step adds to a position, for each number or one for all."""
+        recipe, speed, diffusion = self.kernel.recipe, np.zeros(()), np.zeros(())
+        for name in recipe.momenta:
+            speed = np.sqrt(speed**2 + _speed(self.kernel, self.point, name) ** 2)
+        if "position" in recipe.diffusion:
+            diffusion = _diagonal(recipe.diffusion["position"].at(self.point, "position", "position"))
+        moved = (step_size * speed) ** 2 + 2 * step_size * np.maximum(diffusion, 0)
+        return np.sqrt(self.temperature * moved)
 
 
 def _speed(kernel: Kernel, point: Point, name: str) -> np.ndarray:
-    """sqrt(diag R^T M^-1 R), R the curl between momentum and position; of a matrix M^-1 its diagonal will do."""
+    """The sd of the velocity that a momentum gives at temperature 1: sqrt(diag R^T M^-1 R), R the curl between momentum
+    and position; of a matrix M^-1 its diagonal will do."""
     recipe = kernel.recipe
     energy, pair = recipe.energy[name], (name, "position")
     row, col = pair if pair in recipe.curl else ("position", name)
@@ -84,8 +88,6 @@ def _speed(kernel: Kernel, point: Point, name: str) -> np.ndarray:
 
 def _friction(kernel: Kernel, point: Point) -> float | None:
     recipe = kernel.recipe
-    if len(recipe.energy) != 1 or recipe.momenta != tuple(recipe.diffusion):
-        return None
     ((name, energy),) = recipe.energy.items()
     reads = [recipe.reads(point, key) for key in (*recipe.diffusion, *recipe.curl)]
     if not isinstance(energy, Gaussian) or any("potential" in read for read in reads):
@@ -154,7 +156,7 @@ class Starts:
     def jitter(self, motion: Motion, step_size: float) -> None:
         """Disperse by a jitter that fits steps of this size."""
         rows = JITTER_BY_ROWS / math.sqrt(self.kernel.target.size) if self.kernel.target.size else WIDEST_JITTER
-        width = np.minimum(min(WIDEST_JITTER, rows), JITTER_STEPS * motion.reach(step_size, self.request.temperature))
+        width = np.minimum(min(WIDEST_JITTER, rows), JITTER_STEPS * motion.reach(step_size))
         if not np.isfinite(width).all():
             width = np.zeros(())
         self.dispersal = Dispersal(
@@ -175,10 +177,12 @@ class Starts:
         Widths are those asked for, as few chains tell them badly; unless the chains really began much closer, at a
         wall or where most starts were refused. `positions`: where they began.
         """
+        has_own = callable(self.position) or isinstance(self.position, PerChain)
+        if self.dispersal is None and not has_own:
+            return {"starts": "one", "start_widths": None}
         real = _spreads(positions)
         if self.dispersal is None:
-            has_own = callable(self.position) or isinstance(self.position, PerChain)
-            is_apart = has_own and any(spread > 0 for spread in real.values())
+            is_apart = any(spread > 0 for spread in real.values())
             return {"starts": "dispersed" if is_apart else "one", "start_widths": None}
         if len(positions) > 1 and not any(spread > 0 for spread in real.values()):
             return {"starts": "one", "start_widths": None}

@@ -112,15 +112,19 @@ class Kernel(eqx.Module):
                 "eg.Leapfrog needs the potential for its Metropolis test, but this target gives gradients only: use a "
                 "recipe with friction (eg.sghmc), or a target with a potential (eg.Density, eg.Posterior)"
             )
-        traced = tree.is_traced(phase) or tree.is_staged()
-        if not traced:
-            check_reflection(self.recipe, self.target, self.recipe.point_at(self.target, phase, temperature))
         noise = None if self.gradient_noise is None else self.gradient_noise.init(phase.position)
-        if self.gradient_noise is not None and not traced:
+        is_plain = self.target.domain is None and self.gradient_noise is None
+        if not (is_plain or tree.is_traced(phase) or tree.is_staged()):
+            self._check_values(phase, noise, temperature)
+        return State(phase, noise, jnp.zeros((), jnp.int32))
+
+    def _check_values(self, phase: Phase, noise: Any, temperature: Any) -> None:
+        if self.target.domain is not None:  # else no point is needed, which may take a pass over all data
+            check_reflection(self.recipe, self.target, self.recipe.point_at(self.target, phase, temperature))
+        if self.gradient_noise is not None:
             covariance = self.gradient_noise.operator(noise, Layout.of(phase.position))
             if covariance is not None and not tree.is_traced(covariance):
                 structure.check_psd("gradient_noise", covariance, strict=False)
-        return State(phase, noise, jnp.zeros((), jnp.int32))
 
     def step(
         self, state: State, key: Array, step_size: Any, batch: PyTree | None = None, temperature: Any = 1.0

@@ -155,7 +155,8 @@ class Posterior(DataTarget):
         if self.data is None:
             _check_prior(self._log_prior(position))
             return
-        index = np.unique(np.linspace(0, self.size - 1, min(self.size, CHECKED_ROWS)).astype(int))
+        count = min(self.size, CHECKED_ROWS)
+        index = np.arange(count) * (self.size - 1) // max(1, count - 1)
         batch = self.rows(index) if self.source is None else self.source.glance(index)
         index = index[: row_count(batch, "data")]
         # A second size, by shapes alone: a wrong shape can agree with one batch size by accident.

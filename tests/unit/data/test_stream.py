@@ -135,6 +135,23 @@ def test_little_is_read_ahead():
         assert source.reads <= 12 + 4
 
 
+def test_groups_go_round_in_four_pieces_of_memory_whoever_holds_them():
+    held = []
+
+    class Watched(Numbers):
+        def read_into(self, start, stop, leaves, at):
+            held.append(leaves)
+            super().read_into(start, stop, leaves, at)
+
+    with Stream(Watched(), 5, seed=1) as stream, Stream(Numbers(), 5, seed=1) as other:
+        expected = numbers(other, 3 * N)
+        for first in range(0, 3 * N, 3):
+            np.testing.assert_array_equal(numbers(stream, 3), expected[first : first + 3])
+            if first % 30 == 0:
+                time.sleep(0.01)  # by now all is read that can be read ahead
+    assert len({leaves[0].ctypes.data for leaves in held}) == 4
+
+
 def test_a_stream_that_is_dropped_ends_its_thread():
     stream = Stream(Numbers(), 5)
     stream.next(1)

@@ -86,6 +86,8 @@ def test_leapfrog_notes_the_gradient_where_it_ends():
 
 def test_draws_that_do_not_fit_say_how_much_they_need(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "available_memory", lambda: 20_000)
+    assert run(steps=121).posterior["mean"].shape == (2, 121, 2)  # so few that nobody asks
+    monkeypatch.setattr(store, "FEW_BYTES", 0)
     with pytest.raises(eg.InputError, match=r"need 12\.1 kB .* 20 kB .*thin=.*keep=function.*'moments'.*out="):
         run(steps=121)
     assert run(steps=120).posterior["mean"].shape == (2, 120, 2)

@@ -9,6 +9,7 @@ import numpy as np
 import ergodica as eg
 from ergodica.driver import loop, minibatches
 from ergodica.driver.engine import Engine
+from ergodica.driver.request import _words, words
 from ergodica.driver.starts import Starts
 from tests.unit.driver.runs import assert_same_bytes, run
 
@@ -80,3 +81,14 @@ def test_a_chunk_is_compiled_once(caplog):
         jax.config.update("jax_log_compiles", False)
     made = [record.getMessage() for record in caplog.records if "XLA compilation" in record.getMessage()]
     assert sum("run_chunk" in words for words in made) == 1, made
+
+
+def test_words_that_are_remembered_are_those_of_the_thing():
+    things = [
+        *(eg.Constant(value) for value in (1.0, 2.0, np.float32(1.0), np.ones(3), np.ones((1, 3)), np.ones(40))),
+        *(eg.Constant(jnp.ones(count)) for count in (3, 40)), eg.Gaussian(mass=3.0), eg.Gaussian(mass=4.0),
+        eg.Splitting(), eg.Euler(), eg.Leapfrog(steps=3), eg.Leapfrog(steps=4), eg.polynomial(0.1, 10, 1), np.sin,
+        eg.Elementwise(jnp.exp), eg.Elementwise(jnp.cos),
+    ]  # fmt: skip
+    for _ in range(2):
+        assert [words(thing) for thing in things] == [_words(thing) for thing in things]

@@ -7,7 +7,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.driver.request import Request
-from ergodica.driver.starts import Starts, motion_of
+from ergodica.driver.starts import Motion, Starts
 from ergodica.errors import InputError
 from ergodica.integrators import Kernel
 from tests.unit.driver.runs import ROWS, TARGET
@@ -32,7 +32,7 @@ def starts():
         found = Starts(kernel, request)
         first = found.first()
         if found.is_spread:
-            found.jitter(motion_of(kernel, first, request.temperature), step_size)
+            found.jitter(Motion(kernel, first, request.temperature), step_size)
         return [state.phase.position for state in (first, *found.others())], found
 
     return made

@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from ergodica import __version__
-from ergodica.cli.diagnose import diagnose_command, plot_command
 from ergodica.cli.lda import lda_commands
 from ergodica.cli.rebuild_curl import rebuild_curl_command
 from ergodica.cli.sample import sample_command, tune_command
-from ergodica.cli.verify import audit_command, certify_command
+from ergodica.cli.verify import audit_command, certify_command, diagnose_command, plot_command
 from ergodica.errors import InputError
 
 # Another distribution adds a command by an entry point of this group, whose value is a click command.

@@ -1,13 +1,16 @@
-"""`ergodica certify NAME|module:recipe`: Theorem 1 as a certificate. `ergodica audit module:step` and `module:build`:
-what law does anybody's sampler sample?"""
+"""Is it right? `ergodica certify NAME|module:recipe`: Theorem 1 as a certificate. `ergodica audit module:step` and
+`module:build`: what law does anybody's sampler sample? `ergodica diagnose run.nc`: the verdict on a run, in words.
+`ergodica plot run.nc -o folder`: pictures of it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 
 import ergodica as eg
-from ergodica.cli.arguments import json_option, load, seed_option, show
+from ergodica.cli.arguments import json_option, load, load_target, seed_option, show
+from ergodica.driver.run import load as load_run
 from ergodica.errors import InputError
 from ergodica.targets import Target
 from ergodica.verify.audit.audit_step import audit
@@ -126,3 +129,33 @@ def _is_build(function: Any, spec: str, has_law: bool) -> bool:
     if not needed:  # the signature does not tell
         return not has_law
     return len(needed) < 3 and not is_key_name(needed[0])
+
+
+@click.command(name="diagnose")
+@click.argument("run", metavar="RUN.NC", type=click.Path(path_type=Path))
+@click.option(
+    "--halved", type=click.Path(path_type=Path), help="A run with half the step size: for the step-size bias."
+)
+@click.option("--target", help="module:target that was sampled: for Stein discrepancy and configurational temperature.")
+@seed_option
+@json_option("the verdict")
+def diagnose_command(run: Path, halved: Path | None, target: str | None, seed: int, as_json: bool) -> None:
+    """Did the chains meet, are there enough draws, is it the law asked for?
+
+    Exit code 1 when something is wrong, or something essential is undecided.
+    """
+    law = load_target(target) if target is not None else None
+    show(load_run(run, halved).diagnose(law, seed), as_json)
+
+
+@click.command(name="plot")
+@click.argument("run", metavar="RUN.NC", type=click.Path(path_type=Path))
+@click.option("-o", "--out", "folder", required=True, type=click.Path(path_type=Path), help="Folder for the pictures.")
+@click.option("--halved", type=click.Path(path_type=Path), help="A run with half the step size, for bias against step.")
+def plot_command(run: Path, folder: Path, halved: Path | None) -> None:
+    """Trace, marginals, pairs, running mean with its error and, where the step was halved, bias against step: PNG."""
+    found = load_run(run, halved)
+    for path in found.plot(folder):
+        click.echo(path)
+    if found.halved is None:
+        click.echo("no bias against step: give --halved, a run with half the step size", err=True)

@@ -28,7 +28,7 @@ NEAR_CURVATURE = 2.0  # directions within this factor of 1 are left as they are
 CONVERGED_RESIDUAL = 0.1  # of a direction, relative to its curvature
 
 
-class Root(NamedTuple):
+class PosteriorRoot(NamedTuple):
     """R: a matrix, or a diagonal S with corrections along orthonormal directions V, S (I + V diag(e) V^T)."""
 
     main: np.ndarray
@@ -75,11 +75,11 @@ class Root(NamedTuple):
         more = 0.0 if self.factors is None else float(np.sum(np.log1p(self.factors)))
         return float(np.sum(np.log(self.main))) + more
 
-    def turned(self, turn: np.ndarray) -> "Root":
+    def turned(self, turn: np.ndarray) -> "PosteriorRoot":
         """R times a matrix, of a dense R."""
-        return Root(self.main @ turn)
+        return PosteriorRoot(self.main @ turn)
 
-    def wider(self, widths: np.ndarray) -> "Root":
+    def wider(self, widths: np.ndarray) -> "PosteriorRoot":
         """R S for a diagonal S, of an R that is not dense: its own directions are kept as they are."""
         return self._replace(main=self.main * widths)
 
@@ -96,7 +96,7 @@ class Root(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def low_rank_root(target: Target, position: PyTree, layout: Layout) -> tuple[Root, float, float, int]:
+def low_rank_root(target: Target, position: PyTree, layout: Layout) -> tuple[PosteriorRoot, float, float, int]:
     """R; the least curvature left (the largest is 1), the least of all, and how many products with H it took."""
     rng, size, product = np.random.default_rng(0), layout.size, product_of(target, position, layout)
     if size <= EXACT_DIAGONAL:
@@ -113,7 +113,7 @@ def low_rank_root(target: Target, position: PyTree, layout: Layout) -> tuple[Roo
     lowest, highest = (float(left.min()), float(left.max())) if len(left) else (1.0, 1.0)
     lowest, highest = min(lowest, 1.0), max(highest, 1.0)
     # the largest that is left becomes 1, and so do the directions that are corrected
-    root = Root(widths / math.sqrt(highest))
+    root = PosteriorRoot(widths / math.sqrt(highest))
     if fixed.any():
         root = root._replace(vectors=vectors[:, fixed], factors=np.sqrt(highest / values[fixed]) - 1)
     return root, lowest / highest, float(values.min()), count + LANCZOS_PRODUCTS

@@ -21,7 +21,7 @@ from ergodica.targets import Posterior, Target
 from ergodica.targets.domain import contains
 from ergodica.targets.posterior import evaluate_all, hessian_all
 from ergodica.tree import Layout
-from ergodica.tuning.curvature import Root, low_rank_root
+from ergodica.tuning.curvature import PosteriorRoot, low_rank_root
 
 SEARCH_ROWS = 2_000  # of large data, for searches from elsewhere
 SEARCH_WIDTHS = (2.0, 4.0, 8.0, 16.0)  # of the posterior, at which they begin
@@ -49,7 +49,7 @@ class Peak(NamedTuple):
     """A mode: where, how wide, how heavy."""
 
     point: np.ndarray
-    root: Root
+    root: PosteriorRoot
     """R with R R^T = H^-1."""
     potential: float
     is_proper: bool
@@ -158,11 +158,11 @@ def _peak(target: Target, layout: Layout, mode: Mode) -> tuple[Peak, float]:
     scale = np.sqrt(np.where(diagonal > FLOOR_CURVATURE**2 * diagonal.max(), diagonal, max(diagonal.max(), 1e-300)))
     values, vectors = np.linalg.eigh(curvatures / np.outer(scale, scale))
     if not np.isfinite(values).all() or not curvatures.any():
-        return Peak(point, Root(np.eye(layout.size)), float(mode.potential), False), float(layout.size)
+        return Peak(point, PosteriorRoot(np.eye(layout.size)), float(mode.potential), False), float(layout.size)
     largest = max(float(np.abs(values).max()), np.finfo(float).tiny)
     is_proper = bool(mode.is_converged and values[0] > FLAT_CURVATURE[np.dtype(layout.dtype).itemsize] * largest)
     roots = np.sqrt(np.maximum(np.abs(values), FLOOR_CURVATURE * largest))
-    root = Root((vectors / roots) / scale[:, None])
+    root = PosteriorRoot((vectors / roots) / scale[:, None])
     return Peak(point, root, float(mode.potential), is_proper), float(layout.size)
 
 

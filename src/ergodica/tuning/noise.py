@@ -18,7 +18,7 @@ from ergodica.compiling import sound_filter_jit
 from ergodica.targets import Posterior
 from ergodica.targets.posterior import blocks
 from ergodica.tree import Layout
-from ergodica.tuning.curvature import Root
+from ergodica.tuning.curvature import PosteriorRoot
 from ergodica.tuning.laplace import Laplace
 
 DRAWS = 32  # of Laplace's Gaussian
@@ -34,7 +34,7 @@ class Noise(NamedTuple):
 
     values: np.ndarray
     """The diagonal of W_1 over the temperature, in the directions of `root`."""
-    root: Root
+    root: PosteriorRoot
     """R, turned."""
     passes: float
     """Over the data."""
@@ -55,7 +55,10 @@ def noise_of(target: Posterior, found: Laplace, temperature: float, seed: int) -
     each = int(np.clip(DRAWS * FULL_ROWS // target.size, FEWEST_EACH, DRAWS))
     groups = DRAWS // each
     longest = max(1, min(BLOCK_NUMBERS // layout.size, -(-target.size // groups)))
-    is_dense, root = peak.root.is_dense, Root(*(None if x is None else jnp.asarray(x, layout.dtype) for x in peak.root))  # type: ignore[arg-type]
+    is_dense, root = (
+        peak.root.is_dense,
+        PosteriorRoot(*(None if x is None else jnp.asarray(x, layout.dtype) for x in peak.root)),
+    )  # type: ignore[arg-type]
     centre, bare = found.position(peak.point), target.without_data()
     total: Any = 0.0
     sums, counts = np.zeros((DRAWS, layout.size)), np.zeros(DRAWS)
@@ -126,7 +129,13 @@ def _columns(target: Posterior, start: int, length: int) -> list[np.ndarray]:
 
 @sound_filter_jit
 def _block_moments(
-    target: Posterior, centre: PyTree, positions: PyTree, rows: PyTree, weights: Any, root: Root, layout: Layout
+    target: Posterior,
+    centre: PyTree,
+    positions: PyTree,
+    rows: PyTree,
+    weights: Any,
+    root: PosteriorRoot,
+    layout: Layout,
 ) -> tuple[Any, Any]:
     """sum_i G_i G_i^T over rows and positions (its diagonal where R is one), and sum_i G_i for each position."""
 

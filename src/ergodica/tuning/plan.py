@@ -20,7 +20,7 @@ from scipy.stats import norm
 from ergodica.diagnostics.accuracy import LEVERAGE, Accuracy
 from ergodica.targets import Posterior, Target
 from ergodica.tuning import law
-from ergodica.tuning.curvature import Root
+from ergodica.tuning.curvature import PosteriorRoot
 from ergodica.tuning.laplace import Laplace
 from ergodica.tuning.noise import Noise
 
@@ -153,7 +153,7 @@ def _preference(way: SamplingWay, costs: Costs) -> float:
     return way.passes * (100.0 if is_small else DOUBT)
 
 
-def _length(accuracy: Accuracy, z: float, s: float, motion: "Motion", share: float) -> float:
+def _length(accuracy: Accuracy, z: float, s: float, motion: "SplittingMotion", share: float) -> float:
     """Steps of the run, with a witness of `share` of them at twice the step, and the bias s of sds."""
     tau, tau2 = motion.times()
     there, there2 = motion._replace(step_size=2 * motion.step_size).times()
@@ -165,7 +165,7 @@ def _length(accuracy: Accuracy, z: float, s: float, motion: "Motion", share: flo
     return LENGTH_MARGIN * max(steps(tau2 / 2, there2 / 2, accuracy.sd - s), steps(tau, there, accuracy.mean))
 
 
-class Motion(NamedTuple):
+class SplittingMotion(NamedTuple):
     """How the splitting moves: h, c = coth(gamma h / 2), and the least curvature."""
 
     step_size: float
@@ -183,7 +183,7 @@ class Motion(NamedTuple):
         )
 
 
-def _shortest(accuracy: Accuracy, z: float, s: float, motion: Motion) -> tuple[float, float]:
+def _shortest(accuracy: Accuracy, z: float, s: float, motion: SplittingMotion) -> tuple[float, float]:
     """The least steps of run and witness together: those of each."""
     tried = [(_length(accuracy, z, s, motion, share), share) for share in WITNESS_SHARES]
     steps, share = min(tried, key=lambda pair: pair[0] * (1 + pair[1]))
@@ -193,7 +193,7 @@ def _shortest(accuracy: Accuracy, z: float, s: float, motion: Motion) -> tuple[f
 def _all_data(accuracy: Accuracy, z: float, costs: Costs, slowest: float) -> SamplingWay:
     """The splitting; on a Gaussian without bias, so a sixth of the tolerance is left for what is not Gaussian."""
     step = law.LARGEST_STEP
-    motion = Motion(step, 2 / (step * math.sqrt(slowest)), slowest)  # where the slowest direction is fastest
+    motion = SplittingMotion(step, 2 / (step * math.sqrt(slowest)), slowest)  # where the slowest direction is fastest
     steps, witness = _shortest(accuracy, z, accuracy.sd / 6, motion)
     return motion.way("all data", steps, witness, (steps + witness) * (1 + costs.beside / costs.rows))
 
@@ -245,7 +245,7 @@ def _batch_way(
     s = math.sqrt(1 + bias) - 1
     if not s < accuracy.sd:
         return None
-    motion = Motion(step, c, slowest)
+    motion = SplittingMotion(step, c, slowest)
     steps, witness = _shortest(accuracy, z, s, motion)
     passes = (steps + witness) * (2 * size + costs.beside) / costs.rows
     return motion.way("minibatches", steps, witness, passes, batch_size=size, bias=s)
@@ -259,7 +259,7 @@ def predicted_bias(way: SamplingWay, noise: Noise | None, rows: int, shares: np.
     return np.sqrt(1 + (bias.max() if shares is None else shares @ bias)) - 1
 
 
-def direction_shares(keep: Any, found: Laplace, root: Root) -> np.ndarray | None:
+def direction_shares(keep: Any, found: Laplace, root: PosteriorRoot) -> np.ndarray | None:
     """How much each whitened direction has in the variance of each kept number, near the mode; None if too many."""
     layout = found.layout
     if not root.is_dense:

@@ -19,7 +19,7 @@ from ergodica.integrators import Leapfrog, Splitting
 from ergodica.report import plain
 from ergodica.samplers import hmc, sghmc
 from ergodica.targets import Posterior, Target
-from ergodica.tuning.curvature import Root
+from ergodica.tuning.curvature import PosteriorRoot
 from ergodica.tuning.laplace import Laplace, laplace
 from ergodica.tuning.noise import Noise, noise_of
 from ergodica.tuning.plan import Costs, SamplingWay, costs_of, direction_shares, predicted_bias, ways
@@ -78,7 +78,7 @@ class Settings:
         return self.way.method
 
     @property
-    def root(self) -> Root:
+    def root(self) -> PosteriorRoot:
         """R with R R^T = H^-1, turned to the directions of the gradient noise."""
         return self.laplace.peak.root if self.noise is None else self.noise.root
 

@@ -40,7 +40,7 @@ from ergodica.output.files import check_free
 from ergodica.output.labelled import named
 from ergodica.report import plain
 from ergodica.tree import Layout
-from ergodica.tuning.curvature import Root
+from ergodica.tuning.curvature import PosteriorRoot
 from ergodica.tuning.ladder import Longer, Outcome, Place, climb, in_memory
 from ergodica.tuning.laplace import Laplace, Peak
 from ergodica.tuning.noise import Noise
@@ -205,8 +205,8 @@ def _read_plan(request: Request, position: PyTree, identity: dict[str, Any], fol
     return planned(request, position, found, noise, Costs(*record["costs"]))
 
 
-def _root(arrays: dict[str, np.ndarray], name: str) -> Root:
-    return Root(*(arrays.get(f"{name} {part}") for part in Root._fields))  # type: ignore[arg-type]
+def _root(arrays: dict[str, np.ndarray], name: str) -> PosteriorRoot:
+    return PosteriorRoot(*(arrays.get(f"{name} {part}") for part in PosteriorRoot._fields))  # type: ignore[arg-type]
 
 
 def _place(folder: Path) -> Place:

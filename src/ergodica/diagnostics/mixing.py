@@ -10,6 +10,7 @@ from ergodica.output.labelled import Moments, named
 from ergodica.report import Check
 
 SMALLER_STEP = "Take a smaller step, or a scale on which the density is less steep (the log of a positive number)."
+PRECONDITION = "precondition (docs/how-to/precondition.md)"
 NOT_MET = "That is a few for each chain: they have not met, and it is unknown how long a run would do."
 
 
@@ -111,7 +112,7 @@ def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
     elif count:
         words += (
             "They have not met: run longer (or drop more as warm-up). If it stays, chains are in different modes, or "
-            "coordinates are of very different scale: precondition."
+            f"coordinates are of very different scale: {PRECONDITION}."
         )
     if chains == 1:
         words += " There is one chain, so this compares its halves: run several from dispersed starts."
@@ -140,8 +141,8 @@ def _cure(worth: float, times: float, chains: int, thrown: str | None) -> str:
     if thrown is not None:
         return SMALLER_STEP
     if not worth >= thresholds.FEWEST_EFFECTIVE * chains:
-        return f"{NOT_MET} Run much longer, or precondition; look for modes in the pictures (ergodica plot)."
-    return f"Run about {times:.1f} times as long, use a larger step as far as the bias allows, or precondition."
+        return f"{NOT_MET} Run much longer, or {PRECONDITION}; look for modes in the pictures (ergodica plot)."
+    return f"Run about {times:.1f} times as long, use a larger step as far as the bias allows, or {PRECONDITION}."
 
 
 def monte_carlo_error(found: Effective, chains: int, correlation: float, thrown: str | None = None) -> Check:

@@ -18,11 +18,12 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.draws import Bath
 from ergodica.driver.keys import Purpose, seed_words, start_keys
 from ergodica.driver.request import PerChain, Request, Same
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
-from ergodica.integrators import Kernel, State
+from ergodica.integrators import Kernel, Splitting, State
 from ergodica.operators import DiagonalOperator, Operator, ScalarOperator
 from ergodica.output.labelled import named
 from ergodica.phase import Point
@@ -49,6 +50,8 @@ class Motion(NamedTuple):
     """The diagonal of D on the position itself."""
     friction: float | None
     """The mean of M^-1 D, where the only noise is on one Gaussian momentum and nothing else acts on that; else None."""
+    bath: Bath | None = None
+    """What the thermometer by coordinate is read against, where it is exact: mass, friction and curl are constant."""
 
     def reach(self, step_size: float, temperature: float) -> np.ndarray:
         """The sd of what one step adds to a position."""
@@ -63,7 +66,8 @@ def motion_of(kernel: Kernel, state: State, temperature: float) -> Motion:
         speed = np.sqrt(speed**2 + _speed(kernel, point, name) ** 2)
     if "position" in recipe.diffusion:
         diffusion = _diagonal(recipe.diffusion["position"].at(point, "position", "position"))
-    return Motion(speed, np.maximum(diffusion, 0), _friction(kernel, point))
+    friction = _friction(kernel, point)
+    return Motion(speed, np.maximum(diffusion, 0), friction, None if friction is None else _bath(kernel, point))
 
 
 def _speed(kernel: Kernel, point: Point, name: str) -> np.ndarray:
@@ -92,6 +96,25 @@ def _friction(kernel: Kernel, point: Point) -> float | None:
     else:
         found = float(np.trace(np.asarray(inverse.to_dense()) @ np.asarray(noise.to_dense()))) / len(_diagonal(noise))
     return found if math.isfinite(found) and found > 0 else None
+
+
+def _bath(kernel: Kernel, point: Point) -> Bath | None:
+    recipe = kernel.recipe
+    is_constant = not any(recipe.reads(point, key) for key in (*recipe.diffusion, *recipe.curl))
+    if not is_constant or not isinstance(kernel.integrator, Splitting):
+        return None
+    ((name, energy),) = recipe.energy.items()
+    assert isinstance(energy, Gaussian)
+    row, col = recipe.curl_key(name, "position")
+    turn = recipe.curl[row, col].at(point, row, col)
+    mass = energy.mass_operator(Layout.of(point.slot(name)))
+    kind = "numbers" if _is_entrywise(turn) else "whitened"
+    return Bath(_entries(mass), _entries(recipe.diffusion[name].at(point, name, name)), kind)
+
+
+def _entries(operator: Operator) -> np.ndarray:
+    """The diagonal, or all of a matrix."""
+    return _diagonal(operator) if _is_entrywise(operator) else np.asarray(operator.to_dense(), np.float64)
 
 
 def _is_entrywise(operator: Operator) -> bool:

@@ -34,8 +34,8 @@ def test_a_run_that_is_fine_passes_everything():
     names = [check.name for check in diagnosis.checks]
     assert names == [
         "finite", "moving", "R-hat", "bulk ESS", "tail ESS", "Monte Carlo error", "settled", "kinetic temperature",
-        "bias of means", "bias of sds", "Stein discrepancy", "configurational temperature", "dispersed starts",
-        "width of the law",
+        "bias of means", "bias of sds", "Stein discrepancy", "configurational temperature",
+        "configurational by coordinate", "dispersed starts", "width of the law",
     ]  # fmt: skip
     assert str(diagnosis).endswith("No problem was found in what was looked at.")
     assert diagnosis.notes == ()
@@ -95,7 +95,9 @@ def test_a_biased_step_is_seen_by_halving_it(draws, wrong):
 
 def test_the_target_sees_a_wrong_law_without_a_second_run():
     diagnosis = diagnose({"w": autoregressive(sd=1.15)}, statistics(), SETTINGS, target=TARGET)
-    assert failed(diagnosis) == {"Stein discrepancy", "configurational temperature"}
+    assert failed(diagnosis) == {
+        "Stein discrepancy", "configurational temperature", "configurational by coordinate",
+    }  # fmt: skip
     assert diagnosis["configurational temperature"].figure == pytest.approx(1.15**2 - 1, abs=0.1)
     hot = diagnose(
         {"w": autoregressive(sd=2**0.5)}, statistics(temperature=2), SETTINGS | {"temperature": 2}, target=TARGET

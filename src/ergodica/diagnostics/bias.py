@@ -53,6 +53,8 @@ class Bias(NamedTuple):
     """The bias at step h over that at h/2, where it is known to be other than 2^order."""
     is_doubled: bool = False
     """Whether the other run has twice the step, and differences are that run minus this one."""
+    allowed: tuple[float, float] = (LARGEST_BIAS, LARGEST_BIAS)
+    """Of means and of sds."""
 
     @property
     def other(self) -> str:
@@ -133,18 +135,21 @@ def bias(found: Effective, halved: Effective, order: float, ratio: float | None 
 
 def bias_checks(found: Bias) -> list[Check]:
     return [
-        _check("bias of means", "mean", found, found.mean_bias, found.mean_difference, found.mean_error),
-        _check("bias of sds", "sd", found, found.sd_bias, found.sd_difference, found.sd_error),
+        _check("bias of means", "mean", found, found.mean_bias, found.mean_difference, found.mean_error, 0),
+        _check("bias of sds", "sd", found, found.sd_bias, found.sd_difference, found.sd_error, 1),
     ]
 
 
-def _check(name: str, what: str, found: Bias, size: np.ndarray, difference: np.ndarray, error: np.ndarray) -> Check:
-    """Fails where the bias at step h is above LARGEST_BIAS and the difference is more than noise."""
+def _check(
+    name: str, what: str, found: Bias, size: np.ndarray, difference: np.ndarray, error: np.ndarray, which: int
+) -> Check:
+    """Fails where the bias at step h is above what is allowed and the difference is more than noise."""
+    allowed = found.allowed[which]
     limit = largest_z(len(found.names))
     with np.errstate(all="ignore"):
         z = np.nan_to_num(difference / error)
     size = np.abs(size)
-    is_biased = (size > LARGEST_BIAS) & (np.abs(z) > limit)
+    is_biased = (size > allowed) & (np.abs(z) > limit)
     shown = np.where(is_biased, size, 0)
     worst, figure, count = extreme(shown, found.names, np.nanargmax, is_biased)
     p = p_value(float(np.max(np.abs(z))), len(found.names))
@@ -152,27 +157,27 @@ def _check(name: str, what: str, found: Bias, size: np.ndarray, difference: np.n
         at = int(np.argmax(shown))
         words = (
             f"The {what} of {worst} is off by about {figure:.2f} sd at this step: with {found.other} it differs by "
-            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {LARGEST_BIAS} "
+            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {allowed} "
             f"sd is allowed; {count} of {len(found.names)} numbers are off). {_advice(found, figure)}"
         )
-        return Check(name, False, figure, LARGEST_BIAS, words, p)
+        return Check(name, False, figure, allowed, words, p)
     unseen = np.nan_to_num(limit * found.extrapolation * error)  # NaN: a number that never moves
-    return _passed(name, what, found, float(unseen.max()), found.names[int(np.argmax(unseen))], p)
+    return _passed(name, what, found, float(unseen.max()), found.names[int(np.argmax(unseen))], p, allowed)
 
 
-def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: float) -> Check:
+def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: float, allowed: float) -> Check:
     """`unseen`: the largest bias that Monte Carlo error may have hidden, that of `worst`."""
-    if unseen > BLUNT_BIAS:
+    if unseen > BLUNT_BIAS * allowed / LARGEST_BIAS:
         words = (
             f"A run with {found.other} changes no {what} beyond Monte Carlo error, but both are too short to tell: a "
-            f"bias of {unseen:.2f} sd in {worst} would not have been seen ({LARGEST_BIAS} sd is allowed; order "
+            f"bias of {unseen:.2f} sd in {worst} would not have been seen ({allowed} sd is allowed; order "
             f"{found.order:.2g}). Run longer."
         )
-        return Check(name, True, 0.0, LARGEST_BIAS, words, p, is_undecided=True)
-    words = f"No {what} is off by more than {LARGEST_BIAS} sd, by a run with {found.other} (order {found.order:.2g})."
-    if unseen > LARGEST_BIAS:
+        return Check(name, True, 0.0, allowed, words, p, is_undecided=True)
+    words = f"No {what} is off by more than {allowed} sd, by a run with {found.other} (order {found.order:.2g})."
+    if unseen > allowed:
         words += f" Up to {unseen:.2f} sd ({worst}) could hide in Monte Carlo error: run longer to look closer."
-    return Check(name, True, 0.0, LARGEST_BIAS, words, p)
+    return Check(name, True, 0.0, allowed, words, p)
 
 
 def _advice(found: Bias, figure: float) -> str:

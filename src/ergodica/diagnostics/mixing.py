@@ -97,14 +97,14 @@ def too_short(columns: Columns) -> Check | None:
     return None if draws >= least else Check("length", False, draws, least, words, is_essential=True)
 
 
-def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
-    """`thrown`, here and below: signs that the step is too large, in words."""
-    limit = thresholds.LARGEST_R_HAT
+def r_hat(found: Effective, chains: int, thrown: str | None = None, slack: float = 1.0) -> Check:
+    """`thrown`, here and below: signs that the step is too large, in words. `slack`: see `thresholds.slack_for`."""
+    limit = 1 + slack * (thresholds.LARGEST_R_HAT - 1)
     worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, found.r_hat >= limit)
-    words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {limit}."
+    words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {limit:.4g}."
     if count:
         words = (
-            f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {limit} for "
+            f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {limit:.4g} for "
             f"{count} of {len(found.names)} numbers looked at. "
         )
     if count and thrown is not None:
@@ -119,9 +119,11 @@ def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
     return Check("R-hat", not count, figure, limit, words, is_essential=True)
 
 
-def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None = None) -> list[Check]:
+def sample_sizes(
+    found: Effective, chains: int, draws: int, thrown: str | None = None, slack: float = 1.0
+) -> list[Check]:
     """Bulk and tail: 100 effective draws a chain, and no more than 400 altogether."""
-    wanted = min(thresholds.ESS_PER_CHAIN * chains, thresholds.ESS_AT_MOST)
+    wanted = round(min(thresholds.ESS_PER_CHAIN * chains, thresholds.ESS_AT_MOST) / slack)
     checks = []
     for name, sizes, of in (("bulk ESS", found.bulk, "centre"), ("tail ESS", found.tail, "5 % and 95 % quantiles")):
         worst, figure, count = extreme(sizes, found.names, np.nanargmin, ~(sizes >= wanted))

@@ -9,15 +9,8 @@ import numpy as np
 from ergodica.diagnostics.columns import Named, number_names, second_half, settled_error, widening
 from ergodica.diagnostics.mixing import is_integrator
 from ergodica.diagnostics.thresholds import (
-    BLUNT_TEMPERATURE,
-    FEWEST_DRAWS,
-    FEWEST_SEGMENTS,
-    LARGEST_BIAS,
-    SD_OFF,
-    TEMPERATURE_ERRORS,
-    TEMPERATURE_OFF,
-    largest_t,
-    p_value,
+    BLUNT_TEMPERATURE, FEWEST_DRAWS, FEWEST_SEGMENTS, LARGEST_BIAS, SD_OFF, TEMPERATURE_ERRORS, TEMPERATURE_OFF,
+    largest_t, p_value,
 )  # fmt: skip
 from ergodica.output.labelled import Temperatures
 from ergodica.report import Check
@@ -125,49 +118,48 @@ class Coordinates(NamedTuple):
         total = np.add.reduceat(self.values * self.weights[:, None], edges, axis=1)
         return total / np.add.reduceat(self.weights, edges)[:, None]
 
-    def check(self, settings: Named, correlation: float, cures: tuple[str, str]) -> Check | None:
-        """WRONG where sds are off by more than SD_OFF, errors aside; unsure where it may be LARGEST_BIAS; None where
-        there is next to nothing to tell the errors from."""
+    def check(
+        self, settings: Named, correlation: float, cures: tuple[str, str], allowed: float = SD_OFF
+    ) -> Check | None:
+        """WRONG where an sd is off by more than is allowed, errors aside; unsure where that may be chance, or errors
+        are more than LARGEST_BIAS; None where there is next to nothing to tell errors from."""
         parts = self.segments()
         later = second_half(parts).reshape(-1, parts.shape[2])  # a transient would inflate its own error
         if len(later) < FEWEST_SEGMENTS // 2:
             return None
         asked = float(settings.get("temperature", 1.0))
         mean = np.average(self.values, axis=1, weights=self.weights).mean(axis=0) / asked
-        spread = later.std(axis=0, ddof=1) / np.sqrt(parts.shape[0] * parts.shape[1]) / asked
-        error = spread * np.sqrt(widening(len(parts), correlation))
+        widened = np.sqrt(widening(len(parts), correlation) / (parts.shape[0] * parts.shape[1]))
+        error = later.std(axis=0, ddof=1) * widened / asked
         z = largest_t(mean.size, len(later) - 1)
-        low, middle, high = (np.sqrt(np.maximum(mean + x * error, 0)) - 1 for x in (-z, 0, z))
-        beyond = np.maximum(low, -high)  # what the sd is off by at least, and at most
-        within = np.maximum(high, -low)
-        count, is_wrong = int(np.count_nonzero(beyond > SD_OFF)), bool(np.max(beyond) > SD_OFF)
-        at = int(np.argmax(beyond if is_wrong else within))
+        low, off, high = (np.sqrt(np.maximum(mean + x * error, 0)) - 1 for x in (-z, 0, z))
+        least, most = np.maximum(low, -high), np.maximum(high, -low)
         with np.errstate(all="ignore"):
             p = p_value(float(np.nanmax(np.abs(mean - 1) / error, initial=0.0)), mean.size)
-        width = "too wide" if middle[at] > 0 else "too narrow"
-        numbers = f"{mean.size:,} {_kind(self, settings)}"
+        numbers, is_wrong = f"{mean.size:,} {_kind(self, settings)}", bool(np.max(least) > allowed)
+        at = int(np.argmax(least if is_wrong else most))
+        name, figure = self.name_of(at), float(most[at])
         if is_wrong:
+            count, is_wide = int(np.count_nonzero(least > allowed)), off[at] > 0
             words = (
-                f"{self.name_of(at)} has temperature {mean[at] * asked:.4g} where {asked:.4g} was asked for, as if its "
-                f"sd were {abs(middle[at]):.0%} {width}: at least {beyond[at]:.0%}, errors aside ({SD_OFF:.0%} is "
-                f"allowed; {count} of {numbers} {'is' if count == 1 else 'are'} off). "
+                f"{name} has temperature {mean[at] * asked:.4g} where {asked:.4g} was asked for, as if its sd were "
+                f"{abs(off[at]):.0%} too {'wide' if is_wide else 'narrow'}, and {least[at]:.0%} at least, errors aside "
+                f"({allowed:.0%} is allowed; {count} of {numbers} {'is' if count == 1 else 'are'} off). "
             )
-            rest = float(later[:, at].mean()) / asked
-            is_over = np.sqrt(max(rest, 0)) - 1 <= SD_OFF < middle[at]
-            words += longer_warmup(settings) if is_over else cures[0 if middle[at] > 0 else 1]
-            return Check(self.name, False, abs(float(middle[at])), SD_OFF, words, p)
-        could = float(within[at])
-        if could > LARGEST_BIAS:
+            is_over = is_wide and np.sqrt(later[:, at].mean() / asked) - 1 <= allowed
+            words += longer_warmup(settings) if is_over else cures[0 if is_wide else 1]
+            return Check(self.name, False, abs(float(off[at])), allowed, words, p)
+        if np.max(np.abs(off)) > allowed or np.max(high - low) > 2 * max(allowed, LARGEST_BIAS):
             words = (
-                f"Too few steps to tell: the sd of {self.name_of(at)} may be off by {could:.0%}, {z:.1f} standard "
-                f"errors counted ({SD_OFF:.0%} is allowed). Run longer."
+                f"Not known well enough to tell: the sd of {name} may be off by {figure:.0%}, {z:.1f} standard errors "
+                f"counted ({allowed:.0%} is allowed). Run longer."
             )
-            return Check(self.name, True, could, SD_OFF, words, p, is_undecided=True)
+            return Check(self.name, True, figure, allowed, words, p, is_undecided=True)
         words = (
-            f"The temperatures of {numbers} imply sds that are off by {could:.1%} at most, {z:.1f} standard errors "
-            f"counted ({self.name_of(at)}: {middle[at]:+.1%}; {SD_OFF:.0%} is allowed)."
+            f"The temperatures of {numbers} imply sds that are off by {figure:.1%} at most, {z:.1f} standard errors "
+            f"counted ({name}: {off[at]:+.1%}; {allowed:.0%} is allowed)."
         )
-        return Check(self.name, True, could, SD_OFF, words, p)
+        return Check(self.name, True, figure, allowed, words, p)
 
 
 def _kind(found: Coordinates, settings: Named) -> str:
@@ -179,7 +171,11 @@ def _is_whitened(settings: Named) -> bool:
 
 
 def by_coordinate(
-    measured: Temperatures | None, settings: Named, good: np.ndarray, correlation: float = 0.0
+    measured: Temperatures | None,
+    settings: Named,
+    good: np.ndarray,
+    correlation: float = 0.0,
+    allowed: float = SD_OFF,
 ) -> Check | None:
     """By what each step moves: 1 + b in every coordinate, at every step size; None where that was not measured."""
     if measured is None or len(measured.values) != len(good) or not np.isfinite(measured.values[good]).all():
@@ -193,7 +189,7 @@ def by_coordinate(
 
     cures = too_hot(settings), too_cold(settings)
     found = Coordinates(BY_COORDINATE, measured.values[good], measured.steps, name_of)
-    return found.check(settings, correlation, cures)
+    return found.check(settings, correlation, cures, allowed)
 
 
 def place_name(place: int, shapes: Named) -> str:

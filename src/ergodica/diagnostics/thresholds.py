@@ -34,6 +34,12 @@ GRADIENT_SPIKE = 100  # times the median: gradients that a step cannot follow
 UNEQUAL_WIDTHS = 10  # times: how much the sds of two chains may differ
 
 
+def slack_for(mean_allowed: float) -> float:
+    """By which the limits of R-hat and of effective sizes are wider in a run for which less accuracy was asked: errors
+    twice as large take a quarter of the draws, and R-hat is off 1 by their number. Never more than 2."""
+    return min(2.0, max(1.0, (mean_allowed / LARGEST_ERROR) ** 2))
+
+
 def largest_z(count: int) -> float:
     """Standard errors that the largest of `count` right figures exceeds with chance FALSE_ALARM (Bonferroni)."""
     from scipy.stats import norm

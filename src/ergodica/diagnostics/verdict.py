@@ -26,12 +26,13 @@ from ergodica.diagnostics.columns import (
 )
 from ergodica.diagnostics.settled import settled
 from ergodica.diagnostics.stein import check_target, target_checks
-from ergodica.diagnostics.thresholds import LARGEST_BIAS, LARGEST_WIDENING, NARROWEST_STARTS
+from ergodica.diagnostics.thresholds import LARGEST_BIAS, LARGEST_WIDENING, NARROWEST_STARTS, SD_OFF, slack_for
 from ergodica.errors import InputError
 from ergodica.output.labelled import Moments, Temperatures, named
 from ergodica.report import Check, Report, paragraph
 from ergodica.targets import Target
 
+ACCURACY_CHECK = "accuracy"
 STARTS_CHECK, WIDTH_CHECK = "dispersed starts", "width of the law"
 ONE_CHAIN = "Only moments of a single chain were kept: nothing can be said of its mixing. Run several chains."
 ONLY_MOMENTS = "Only moments were kept: rank-normalised R-hat, effective sizes, tails and drift were not looked at."
@@ -103,11 +104,13 @@ def diagnose(
     if not good.any():
         return Diagnosis(title, (is_finite,))
     checks: list[Check] = [is_finite]
+    asked = {} if tuning is None else tuning.figures
     notes: tuple[str, ...] = ()
     found: Effective | None = None
     if looked_at is not None:
         kept = looked_at.only(good)
-        found, parts = _draw_checks(kept, good, variables, stats, correlation)
+        slack = slack_for(float(asked.get("mean_allowed", 0.0)))
+        found, parts = _draw_checks(kept, good, variables, stats, correlation, slack)
         checks += parts
         notes = (f"Looked at {kept.words}.",) if len(kept.names) < kept.total else ()
         notes += () if kept.thinning is None else (kept.thinning,)
@@ -116,31 +119,34 @@ def diagnose(
         checks += mixing.moment_checks(found, int(good.sum()))
     else:
         notes = (ONE_CHAIN,)
+    allowed = max(SD_OFF, float(asked.get("sd_allowed", 0.0)))
     steps = (
         mixing.acceptance(stats, settings, good),
         temperatures.kinetic(stats, settings, good, correlation),
-        temperatures.by_coordinate(measured, settings, good, correlation),
+        temperatures.by_coordinate(measured, settings, good, correlation, allowed),
     )
     checks += [check for check in steps if check is not None]
     friction = temperatures.weak_friction(stats, settings)
     notes += () if friction is None else (friction,)
     if found is not None and (halved is not None or witness is not None):
         is_doubled = halved is None
-        checks += bias_checks(compare(found, stats, settings, witness if is_doubled else halved, looked_at, is_doubled))
+        compared = compare(found, stats, settings, witness if is_doubled else halved, looked_at, is_doubled)
+        limits = (max(LARGEST_BIAS, float(asked.get(f"{what}_allowed", 0.0))) for what in ("mean", "sd"))
+        checks += bias_checks(compared._replace(allowed=tuple(limits)))
     elif found is not None and not mixing.is_integrator(settings, "leapfrog"):
         notes += (NOT_LOOKED_AT,)
     if target is not None and variables:
         parts, more = target_checks(variables, target, settings, good, correlation, seed)
         checks, notes = checks + parts, notes + more
-    checks += essential_checks(checks, found, stats, settings, len(good))
     checks += [] if tuning is None else [accuracy_check(tuning)]
+    checks += essential_checks(checks, found, stats, settings, len(good))
     figures = {} if found is None else found._asdict()
     figures = {name: value for name, value in figures.items() if name not in ("low", "high")}
     return Diagnosis(title, tuple(checks), notes, figures)
 
 
 def _draw_checks(
-    kept: Columns, good: np.ndarray, variables: Named, stats: Named, correlation: float
+    kept: Columns, good: np.ndarray, variables: Named, stats: Named, correlation: float, slack: float
 ) -> tuple[Effective | None, list[Check]]:
     chains, draws = len(kept.values), kept.draws
     short = mixing.too_short(kept)
@@ -151,7 +157,7 @@ def _draw_checks(
     checks = []
     if all(np.issubdtype(np.asarray(x).dtype, np.floating) for x in variables.values()):  # not for counts and flags
         checks.append(mixing.moving(kept, np.flatnonzero(good)))
-    checks += [mixing.r_hat(found, chains, thrown), *mixing.sample_sizes(found, chains, draws, thrown)]
+    checks += [mixing.r_hat(found, chains, thrown, slack), *mixing.sample_sizes(found, chains, draws, thrown, slack)]
     checks += [mixing.monte_carlo_error(found, chains, correlation, thrown), settled(kept, correlation)]
     return found, checks
 
@@ -177,11 +183,11 @@ def essential_checks(
 def accuracy_check(tuning: Any) -> Check:
     """Whether a tuned run reached the accuracy asked for, by the sum that it prints."""
     figures = {name: np.asarray(x, float) for name, x in tuning.figures.items() if name != "names"}
-    worst = math.nan
+    worst, allowed = math.nan, float(figures.get("sd_allowed", math.nan))
     if figures:
         worst = float(np.max(np.abs(figures["sd_bias"]) + figures["z"] * figures["sd_error"]))
     words = tuning.words.splitlines()[0]
-    return Check("accuracy", bool(tuning.reached), worst, math.nan, words, is_essential=True)
+    return Check(ACCURACY_CHECK, bool(tuning.reached), worst, allowed, words, is_essential=True)
 
 
 def starts_check(found: Effective | None, settings: Named, chains: int) -> Check:
@@ -233,7 +239,7 @@ def _of_leaf(name: str, widths: Mapping[str, float]) -> float | None:
 def width_check(checks: Mapping[str, Check], stats: Named, settings: Named) -> tuple[Check, ...]:
     """By what the width was looked at; nothing where a check of it has failed, which says more."""
     laws = ("bias of sds", temperatures.BY_COORDINATE, temperatures.POSITIONS_BY_COORDINATE, "Stein discrepancy",
-            "configurational temperature")  # fmt: skip
+            "configurational temperature", ACCURACY_CHECK)  # fmt: skip
     found = [checks[name] for name in (*laws, "kinetic temperature") if name in checks]
     if any(not check.passed for check in found):
         return ()

@@ -69,7 +69,7 @@ class Kernel(eqx.Module):
             `eg.Euler`.
         gradient_noise: V to compensate for: None, a constant, or `eg.PerExample()`. A recipe built for a known V
             (`eg.sgfs`) brings its own for steps with a batch.
-        resample_every: draw a fresh momentum every N-th step.
+        resample_every: draw a fresh momentum every N-th step; refused with `eg.Leapfrog`, which always does.
 
     Example:
         >>> import jax, ergodica as eg
@@ -99,8 +99,12 @@ class Kernel(eqx.Module):
         if not isinstance(integrator, Integrator | Leapfrog | None):
             raise InputError(f"integrator is {integrator!r}: expected eg.Euler(), eg.Splitting() or eg.Leapfrog()")
         chosen = default_integrator(recipe) if integrator is None else integrator
-        # a trajectory draws a fresh momentum anyway
-        if resample_every is not None and not isinstance(chosen, Leapfrog):
+        if resample_every is not None:
+            if isinstance(chosen, Leapfrog):
+                raise InputError(
+                    f"resample_every={resample_every} has no effect here: eg.Leapfrog (eg.hmc) draws a fresh momentum "
+                    "for every trajectory. Leave it out; eg.Leapfrog(steps=...) sets how long a trajectory is"
+                )
             chosen = Resampled(chosen, resample_every)
         self.integrator = chosen
         self.gradient_noise = as_gradient_noise(gradient_noise)

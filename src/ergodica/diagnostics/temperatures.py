@@ -9,8 +9,15 @@ import numpy as np
 from ergodica.diagnostics.columns import Named, number_names, second_half, settled_error, widening
 from ergodica.diagnostics.mixing import is_integrator
 from ergodica.diagnostics.thresholds import (
-    BLUNT_TEMPERATURE, FEWEST_DRAWS, FEWEST_SEGMENTS, LARGEST_BIAS, SD_OFF, TEMPERATURE_ERRORS, TEMPERATURE_OFF,
-    largest_t, p_value,
+    BLUNT_TEMPERATURE,
+    FEWEST_DRAWS,
+    FEWEST_SEGMENTS,
+    LARGEST_BIAS,
+    SD_OFF,
+    TEMPERATURE_ERRORS,
+    TEMPERATURE_OFF,
+    largest_t,
+    p_value,
 )  # fmt: skip
 from ergodica.output.labelled import Temperatures
 from ergodica.report import Check

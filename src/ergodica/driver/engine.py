@@ -13,8 +13,16 @@ from jaxtyping import Array, PyTree
 
 from ergodica.driver.chunk import Chain, ChunkPlan, ChunkRecord, chunk_length, run_chunk, standing, with_reference
 from ergodica.driver.draws import (
-    MERGED_AFTER_DRAWS, Bath, halved_rows, merged_moments, moments_of_chains, no_moments, no_moments_yet, no_squares,
-    stretch_of, temperatures_of,
+    MERGED_AFTER_DRAWS,
+    Bath,
+    halved_rows,
+    merged_moments,
+    moments_of_chains,
+    no_moments,
+    no_moments_yet,
+    no_squares,
+    stretch_of,
+    temperatures_of,
 )  # fmt: skip
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.minibatches import Gathered, Independent, Minibatches, RowNumbers, Windows, places_ahead

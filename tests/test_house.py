@@ -23,8 +23,8 @@ SOURCES = [folder for folder in (PACKAGE, ROOT / "paper" / "src") if folder.is_d
 BOUNDS = {
     "Python files of the package": 199,  # 190 and the nine of tuning
     # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and 19,750 was reached;
-    # tuning has 1,800
-    "lines of code of the package": 21_600,
+    # tuning has 1,800, the thermometer by coordinate and a diagnosis of bounded work 400
+    "lines of code of the package": 21_700,
     "modules loaded by eg.sample": 64,  # what a run says of its accuracy
     "modules loaded by eg.audit": 70,
     "modules loaded by eg.lda.LDA": 90,

@@ -212,20 +212,22 @@ def place_name(place: int, shapes: Named) -> str:
 
 def weak_friction(stats: Named, settings: Named) -> str | None:
     """Where friction is orders of magnitude too small for the mass, in words: it has the units of mass over time."""
-    friction, sizes = settings.get("friction"), stats.get("step_size")
-    if friction is None or sizes is None or settings.get("resample_every") or np.size(sizes) == 0:
+    friction, sizes = settings.get("least_friction"), stats.get("step_size")
+    if friction is None or sizes is None or np.size(sizes) == 0:
         return None
-    rate = float(friction) * float(np.mean(sizes))
+    step = float(np.mean(sizes))
+    rate = float(friction) * step
     heat = np.asarray(stats.get("kinetic_temperature", np.nan), float)
     is_hot = bool(np.nanmean(heat) > 2 * float(settings.get("temperature", 1.0))) if np.isfinite(heat).any() else False
     refreshed = rate * float(settings.get("steps") or 0)
     if rate >= WEAK_FRICTION or not (is_hot or refreshed < FEWEST_REFRESHED):
         return None
     return (
-        f"Friction is too small by orders of magnitude: friction / mass x step is {rate:.1g}, so that a momentum is "
-        f"refreshed once in {1 / rate:.1g} steps and the heat of gradient noise stays. Friction has the units of mass "
-        f"over time: with this mass and step take about {0.3 / rate:.1g} times as much; or give the widths of the "
-        "posterior as eg.sghmc(friction=1.0, scale=R), where friction 1 to 3 is right (docs/how-to/precondition.md)."
+        f"Friction is too small by orders of magnitude: friction / mass x step is {rate:.1g} in the weakest direction, "
+        f"so that a momentum is refreshed there once in {1 / max(rate, 1e-300):.1g} steps, and the heat of gradient "
+        f"noise stays. Friction has the units of mass over time: give about {0.3 / step:.2g} times the mass, or the "
+        "widths of the posterior instead of a mass, eg.sghmc(friction=1.0, scale=R), where friction 1 to 3 is right "
+        "(docs/how-to/precondition.md)."
     )
 
 

@@ -52,7 +52,7 @@ class Plan:
         """What must be the same for a run to be resumed at `step`; of its steps' sizes those before it."""
         from ergodica.driver.identity import batch_like, data_digest, numbers_of, step_digest
 
-        free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction")
+        free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction", "least_friction")
         same = {name: value for name, value in self.settings.items() if name not in free}
         kernel, request = self.kernel, self.request
         batch = batch_like(request.target, request.batch_size, self.is_paired)
@@ -115,6 +115,7 @@ def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) 
     if chains.bath is not None:
         leaves = {name: list(leaf.shape) for name, leaf in named(first.phase.position).items()}
         settings["thermometer"] = {"coordinates": chains.bath.kind, "leaves": leaves}
+        settings["least_friction"] = float(np.min(chains.bath.rates()[0]))
     settings |= {"friction": motion.friction, "batches": chains.batch_kind, "versions": versions()}
     settings["started"] = datetime.now(UTC).isoformat(timespec="seconds")
     pace = Pace(chains.length, request.total, chains.refresh, chains.program())

@@ -272,14 +272,20 @@ class Bath(NamedTuple):
 
         With M = F F^T and F^-1 C F^-T = V k V^T, a M is F V exp(-h k) (F V)^T.
         """
+        rates, axes = self.rates()
+        if axes is None:
+            return self.mass * (1 + np.exp(-step * rates)) / 2
+        return (np.sum(np.square(axes), axis=1) + np.square(axes) @ np.exp(-step * rates)) / 2
+
+    def rates(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """k, friction over mass in directions of its own, and F V; None instead of that where these are coordinates."""
         if max(self.mass.ndim, self.friction.ndim) < 2:
-            return self.mass * (1 + np.exp(-step * self.friction / self.mass)) / 2
+            return self.friction / self.mass, None
         size = max(self.mass.shape[-1:] + self.friction.shape[-1:])
         mass, friction = (x if x.ndim == 2 else np.diag(np.broadcast_to(x, (size,))) for x in self[:2])
         root = np.linalg.cholesky(mass)
-        half = np.linalg.solve(root, friction)
-        values, vectors = np.linalg.eigh(np.linalg.solve(root, half.T))
-        return (np.diag(mass) + np.square(root @ vectors) @ np.exp(-step * values)) / 2
+        values, vectors = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, friction).T))
+        return values, root @ vectors
 
 
 def every(size: int) -> int:

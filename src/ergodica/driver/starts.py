@@ -35,6 +35,7 @@ JITTER_BY_ROWS = 6.0
 JITTER_STEPS = 20.0
 CLOSER_STARTS = 2.0  # times the spread over chains, below which they began closer together than was asked for
 START_TRIES = 8  # halvings of a start that is refused; then it is the position itself
+LARGEST_BATH = 1_000  # numbers, with a matrix as mass or friction, for a thermometer: its directions are looked for
 SMALL_POSITION = 2_000  # numbers of a position for which a product of matrices is looked at
 
 
@@ -108,8 +109,10 @@ def _bath(kernel: Kernel, point: Point) -> Bath | None:
     row, col = recipe.curl_key(name, "position")
     turn = recipe.curl[row, col].at(point, row, col)
     mass = energy.mass_operator(Layout.of(point.slot(name)))
-    kind = "numbers" if _is_entrywise(turn) else "whitened"
-    return Bath(_entries(mass), _entries(recipe.diffusion[name].at(point, name, name)), kind)
+    friction = recipe.diffusion[name].at(point, name, name)
+    if not (_is_entrywise(mass) and _is_entrywise(friction)) and Layout.of(point.slot(name)).size > LARGEST_BATH:
+        return None
+    return Bath(_entries(mass), _entries(friction), "numbers" if _is_entrywise(turn) else "whitened")
 
 
 def _entries(operator: Operator) -> np.ndarray:

@@ -294,7 +294,7 @@ def _warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any],
     if measured is not None:
         means = np.average(measured.values[good], axis=1, weights=measured.steps).mean(axis=0)
         off = max(off, float(np.max(np.abs(means / settings["temperature"] - 1), initial=0.0)))
-    is_refreshed = settings["friction"] is None or settings["friction"] * stats["step_size"].mean() >= LEAST_FRICTION
+    is_refreshed = settings.get("least_friction", np.inf) * stats["step_size"].mean() >= LEAST_FRICTION
     if off <= ALLOWED_TEMPERATURE and is_refreshed:
         return
     from ergodica.diagnostics import temperatures

@@ -240,23 +240,26 @@ def test_positions_without_momentum_are_measured_by_the_target():
 
 def test_friction_that_is_too_small_is_named():
     """friction 1 with the inverse covariance of a narrow posterior as mass."""
-    settings = {"friction": 1e-6, "steps": 5_000, "temperature": 1.0}
+    settings = {"least_friction": 1e-6, "steps": 5_000, "temperature": 1.0}
     stats = {"step_size": np.full((4, 100), 0.3), "kinetic_temperature": np.full((4, 100), 697.0)}
     words = weak_friction(stats, settings)
     assert "units of mass" in words
-    assert "1e+06 times as much" in words
+    assert "give about 1 times the mass" in words
     assert "scale=R" in words
-    assert weak_friction(stats, settings | {"friction": 1.0}) is None
-    assert weak_friction(stats, settings | {"resample_every": 5}) is None
+    assert weak_friction(stats, settings | {"least_friction": 1.0}) is None
+    assert weak_friction(stats, {}) is None
     cool = stats | {"kinetic_temperature": np.ones((4, 100))}
     assert weak_friction(cool, settings) is not None  # never refreshed
-    assert weak_friction(cool, settings | {"friction": 1e-3, "steps": 100_000}) is None
+    assert weak_friction(cool, settings | {"least_friction": 1e-3, "steps": 100_000}) is None
 
 
-def test_a_run_with_too_little_friction_says_so():
-    narrow = eg.Density(lambda q: jnp.sum(q**2) / 2e-8, init=np.zeros(2))
+def test_a_run_with_too_little_friction_in_one_direction_says_so():
+    precision = np.array([[1e8, 1.0], [1.0, 1.0]])
+    narrow = eg.Density(lambda q: q @ precision @ q / 2, init=np.zeros(2))
     with pytest.warns(UserWarning, match="units of mass over time"):
-        run = eg.sample(narrow, eg.sghmc(1.0, mass=1e8), steps=500, step_size=0.3, chains=2, progress=False)
+        run = eg.sample(narrow, eg.sghmc(1.0, precision), steps=500, step_size=0.3, chains=2, progress=False)
+    assert run.settings["least_friction"] == pytest.approx(1e-8, rel=1e-6)
+    assert run.settings["friction"] == pytest.approx(0.5, rel=1e-6)
     assert any("units of mass over time" in note for note in run.diagnose().notes)
 
 

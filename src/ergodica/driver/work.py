@@ -304,7 +304,9 @@ def _warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any],
     checks.append(temperatures.by_coordinate(measured, settings, good, correlation))
     wrong = [check.explanation for check in checks if check is not None and not check.passed]
     friction = temperatures.weak_friction(stats, settings)
-    if wrong:  # the mean says it all where it is off
-        warnings.warn(f"this is not the law asked for: {' '.join([wrong[0], *filter(None, [friction])])}", stacklevel=3)
+    if wrong:  # by coordinate, where that is known: it names the worst, and says how many are off
+        warnings.warn(
+            f"this is not the law asked for: {' '.join([wrong[-1], *filter(None, [friction])])}", stacklevel=3
+        )
     elif friction is not None:
         warnings.warn(friction, stacklevel=3)

@@ -268,3 +268,20 @@ def test_sums_of_a_frozen_chain_are_left_out():
     found = temperatures_of(sums, 256, 16, np.ones(()), np.zeros(2))
     assert by_coordinate(found, SETTINGS, np.array([True, False])) is not None
     assert by_coordinate(found, SETTINGS, np.array([True, True])) is None
+
+
+def test_gradients_from_outside_and_shared_batches_are_measured_too():
+    rng = np.random.default_rng(5)
+    noise = rng.normal(size=4_000)
+    outside = eg.External(lambda q, batch, seed: q + np.array([batch, 0.0]), list(noise), init=np.zeros(2))
+    run = eg.sample(outside, eg.sghmc(), steps=1_000, step_size=0.5, **QUIET | {"warmup": 0})
+    bias = eg.exact_law(
+        eg.sghmc(), eg.gallery.gaussian(2), 0.5, gradient_noise=np.array([1.0, 0.0]), compensate=False
+    ).bias
+    np.testing.assert_allclose(mean_of(run), 1 + bias[:2], rtol=0.15)
+    assert bias[0] > 0.2
+    target = one_noisy_number(size=3, place=1)
+    settings = QUIET | {"steps": 4_000, "step_size": 0.5, "batch_size": 100, "share_batches": True}
+    with pytest.warns(UserWarning, match=r"position\[1\]"):
+        shared = eg.sample(target, eg.sghmc(4.0), **settings)
+    assert mean_of(shared)[1] > 3 * mean_of(shared)[0]

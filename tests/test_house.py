@@ -24,7 +24,7 @@ BOUNDS = {
     "Python files of the package": 199,  # 190 and the nine of tuning
     # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and 19,750 was reached;
     # tuning has 2,400, commands and its diagnostics included
-    "lines of code of the package": 22_200,
+    "lines of code of the package": 22_400,
     "modules loaded by eg.sample": 64,  # what a run says of its accuracy
     "modules loaded by eg.audit": 70,
     "modules loaded by eg.lda.LDA": 90,

@@ -55,7 +55,7 @@ def sample(*args: object, **kwargs: object) -> Run:
         thin: keep every `thin`-th draw.
         keep: "draws", a function of the position whose values are kept instead, or "moments": only count, mean and
             variance of each chain.
-        resample_every: draw the momentum again every so many steps.
+        resample_every: draw the momentum again every so many steps; not with `eg.hmc`, whose trajectories always do.
         out: a netCDF file to write; draws go to disk as they come, and a run that was stopped can be resumed.
         resume: continue the run that was to become `out`, bit for bit as if it had not been stopped.
         progress: show a progress bar on a terminal.

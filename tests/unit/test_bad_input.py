@@ -84,6 +84,10 @@ CONSTRUCTION = {
     ),
     "negative V": (lambda: eg.Kernel(NORMAL, eg.sgld(), gradient_noise=-1.0), ["gradient noise", "at least 0", "-1"]),
     "memory of no batch": (lambda: eg.PerExample(memory=0), ["memory", "at least 1", "0"]),
+    "resampling for trajectories": (
+        lambda: eg.Kernel(NORMAL, eg.hmc(), resample_every=5),
+        ["resample_every=5 has no effect", "draws a fresh momentum for every trajectory", "Leave it out"],
+    ),
     "resampling every 0 steps": (lambda: eg.Kernel(NORMAL, eg.sghmc(), resample_every=0), ["every 1 or more", "0"]),
     "an integrator's class": (lambda: eg.Kernel(NORMAL, eg.sgld(), eg.Euler), ["the class Euler", "eg.Euler()"]),
     "a trajectory of no steps": (lambda: eg.Leapfrog(steps=0), ["eg.Leapfrog", "steps >= 1", "0"]),

@@ -1,5 +1,8 @@
 """The bias that ESS and R-hat cannot see: a chain with steps has a law of its own. Halve the step, and compare.
 
+A tuned run has a witness beside it, with twice the step at the same friction times step: there an error of order 2 is
+four times as large, so the bias at h is a third of the difference.
+
 With a bias of order p, b(h) = c h^p, runs with step h and h/2 differ by b(h) - b(h/2) = b(h) (1 - 1/R), R = 2^p.
 
 For SGHMC by the splitting more is known: gradient noise widens variances on a Gaussian by exactly (h^2/4) c w, with
@@ -48,10 +51,20 @@ class Bias(NamedTuple):
     order: float
     ratio: float | None = None
     """The bias at step h over that at h/2, where it is known to be other than 2^order."""
+    is_doubled: bool = False
+    """Whether the other run has twice the step, and differences are that run minus this one."""
+    allowed: tuple[float, float] = (LARGEST_BIAS, LARGEST_BIAS)
+    """Of means and of sds."""
+
+    @property
+    def other(self) -> str:
+        return "twice the step" if self.is_doubled else "half the step"
 
     @property
     def extrapolation(self) -> float:
-        """The bias at step h over the difference between h and h/2."""
+        """The bias at step h over the difference between h and h/2, or between 2h and h."""
+        if self.is_doubled:
+            return 1 / (2.0**self.order - 1)
         return 1 / (1 - 1 / (2.0**self.order if self.ratio is None else self.ratio))
 
     @property
@@ -122,46 +135,49 @@ def bias(found: Effective, halved: Effective, order: float, ratio: float | None 
 
 def bias_checks(found: Bias) -> list[Check]:
     return [
-        _check("bias of means", "mean", found, found.mean_bias, found.mean_difference, found.mean_error),
-        _check("bias of sds", "sd", found, found.sd_bias, found.sd_difference, found.sd_error),
+        _check("bias of means", "mean", found, found.mean_bias, found.mean_difference, found.mean_error, 0),
+        _check("bias of sds", "sd", found, found.sd_bias, found.sd_difference, found.sd_error, 1),
     ]
 
 
-def _check(name: str, what: str, found: Bias, size: np.ndarray, difference: np.ndarray, error: np.ndarray) -> Check:
-    """Fails where the bias at step h is above LARGEST_BIAS and the difference is more than noise."""
+def _check(
+    name: str, what: str, found: Bias, size: np.ndarray, difference: np.ndarray, error: np.ndarray, which: int
+) -> Check:
+    """Fails where the bias at step h is above what is allowed and the difference is more than noise."""
+    allowed = found.allowed[which]
     limit = largest_z(len(found.names))
     with np.errstate(all="ignore"):
         z = np.nan_to_num(difference / error)
     size = np.abs(size)
-    is_biased = (size > LARGEST_BIAS) & (np.abs(z) > limit)
+    is_biased = (size > allowed) & (np.abs(z) > limit)
     shown = np.where(is_biased, size, 0)
     worst, figure, count = extreme(shown, found.names, np.nanargmax, is_biased)
     p = p_value(float(np.max(np.abs(z))), len(found.names))
     if count:
         at = int(np.argmax(shown))
         words = (
-            f"The {what} of {worst} is off by about {figure:.2f} sd at this step: with half the step it differs by "
-            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {LARGEST_BIAS} "
+            f"The {what} of {worst} is off by about {figure:.2f} sd at this step: with {found.other} it differs by "
+            f"{difference[at]:+.2f} sd, {abs(z[at]):.1f} Monte Carlo errors (order {found.order:.2g}; {allowed} "
             f"sd is allowed; {count} of {len(found.names)} numbers are off). {_advice(found, figure)}"
         )
-        return Check(name, False, figure, LARGEST_BIAS, words, p)
+        return Check(name, False, figure, allowed, words, p)
     unseen = np.nan_to_num(limit * found.extrapolation * error)  # NaN: a number that never moves
-    return _passed(name, what, found, float(unseen.max()), found.names[int(np.argmax(unseen))], p)
+    return _passed(name, what, found, float(unseen.max()), found.names[int(np.argmax(unseen))], p, allowed)
 
 
-def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: float) -> Check:
+def _passed(name: str, what: str, found: Bias, unseen: float, worst: str, p: float, allowed: float) -> Check:
     """`unseen`: the largest bias that Monte Carlo error may have hidden, that of `worst`."""
-    if unseen > BLUNT_BIAS:
+    if unseen > BLUNT_BIAS * allowed / LARGEST_BIAS:
         words = (
-            f"Halving the step changes no {what} beyond Monte Carlo error, but the runs are too short to tell: a bias "
-            f"of {unseen:.2f} sd in {worst} would not have been seen ({LARGEST_BIAS} sd is allowed; order "
+            f"A run with {found.other} changes no {what} beyond Monte Carlo error, but both are too short to tell: a "
+            f"bias of {unseen:.2f} sd in {worst} would not have been seen ({allowed} sd is allowed; order "
             f"{found.order:.2g}). Run longer."
         )
-        return Check(name, True, 0.0, LARGEST_BIAS, words, p, is_undecided=True)
-    words = f"No {what} is off by more than {LARGEST_BIAS} sd, by halving the step (order {found.order:.2g})."
-    if unseen > LARGEST_BIAS:
+        return Check(name, True, 0.0, allowed, words, p, is_undecided=True)
+    words = f"No {what} is off by more than {allowed} sd, by a run with {found.other} (order {found.order:.2g})."
+    if unseen > allowed:
         words += f" Up to {unseen:.2f} sd ({worst}) could hide in Monte Carlo error: run longer to look closer."
-    return Check(name, True, 0.0, LARGEST_BIAS, words, p)
+    return Check(name, True, 0.0, allowed, words, p)
 
 
 def _advice(found: Bias, figure: float) -> str:
@@ -172,16 +188,18 @@ def _advice(found: Bias, figure: float) -> str:
     return f"Divide the step by {times:.1f} or more.{others if found.order == 1 else ''}"
 
 
-def compare(found: Effective, stats: Named, settings: Named, halved: Any, looked_at: Columns | None) -> Bias:
-    """The run against the one with half the step, in the same numbers."""
+def compare(
+    found: Effective, stats: Named, settings: Named, halved: Any, looked_at: Columns | None, is_doubled: bool = False
+) -> Bias:
+    """The run against the one with half the step, or with twice the step, in the same numbers."""
     if halved.posterior is not None and looked_at is not None:
-        other = at(named(halved.posterior), looked_at.places)
+        other = at(named(halved.posterior), looked_at.places, looked_at.most)
         _check_same(looked_at.total, other.total)
         good, _ = finite_chains(halved.stats, halved.settings, other.values)
         other = other.only(good)
         if not good.any() or too_short(other) is not None:
             raise InputError("the run with half the step has no draws to compare with: run it longer")
-        second = effective(other, correlation_of(halved.settings))
+        second = effective(other, correlation_of(halved.settings), has_ranks=looked_at.thinning is None)
     elif halved.moments is not None and looked_at is None:
         good, _ = finite_chains(halved.stats, halved.settings, chain_sums(halved.moments))
         if good.sum() < 2:
@@ -190,6 +208,8 @@ def compare(found: Effective, stats: Named, settings: Named, halved: Any, looked
         _check_same(len(found.names), len(second.names))
     else:
         raise InputError("one run kept draws and the other, with half the step, moments: keep the same in both")
+    if is_doubled:
+        return bias(second, found, 2)._replace(is_doubled=True)
     steps = _check_half(stats, halved.stats)
     known = None if steps is None else known_order(found, second, (settings, halved.settings), steps)
     return bias(found, second, *(known or (order_of(settings), None)))

@@ -17,6 +17,10 @@ from ergodica.tree import entry
 
 FEWEST_NUMBERS, MOST_NUMBERS = 64, 1000  # of a position that are looked at
 MOST_DRAWS = 10_000_000  # of all numbers looked at: arviz-stats needs about a microsecond for each
+RANKED_DRAWS = 1_000_000  # of all numbers, in a diagnosis, for ranks and quantiles: about half a second
+FEWEST_RANKED, MOST_RANKED = 4_000, 2_500  # of one number: of all chains at least, of one chain at most
+HELD_DRAWS = 8_000_000  # of all numbers, in a diagnosis, for means and sds
+PASSED_NUMBERS = 2**24  # read of a large position to find its worst numbers: of long chains every N-th draw
 READ_NUMBERS = 2**22  # read at a time when all of a large position are passed over
 CORRELATION_DRAWS = 2_000  # that are looked at for the correlation between chains, evenly spread
 TAIL_QUANTILES = (0.05, 0.95)
@@ -41,6 +45,12 @@ class Columns(NamedTuple):
     """Where they are, counted through all variables in order."""
     total: int
     """How many numbers the position has."""
+    draws: int = 0
+    """Of each chain, of which `values` may hold every N-th."""
+    most: int | None = None
+    """Draws of each chain that are held in a diagnosis; None: all of them, and all are ranked."""
+    ranked: int | None = None
+    """Of these, how many are ranked."""
 
     @property
     def words(self) -> str:
@@ -52,8 +62,25 @@ class Columns(NamedTuple):
             "furthest apart, the others at random"
         )
 
+    @property
+    def thinning(self) -> str | None:
+        """Which draws are looked at, where it is not all of them."""
+        ranked, held = (self.values[:, :: every(self.values.shape[1], most)].shape[1] for most in (self.ranked, None))
+        if ranked == self.draws:
+            return None
+        sums = "all" if held == self.draws else f"{held:,}"
+        return (
+            f"R-hat, effective sizes and quantiles are from {ranked:,} draws of each chain, evenly spread, means, sds "
+            f"and their errors from {sums} of {self.draws:,}: effective sizes are at least those stated."
+        )
+
     def only(self, chains: np.ndarray) -> "Columns":
         return self._replace(values=self.values[chains])
+
+
+def every(draws: int, most: int | None) -> int:
+    """N, where every N-th draw is at most so many."""
+    return 1 if most is None else max(1, -(-draws // most))
 
 
 def columns(posterior: Named, seed: int = 0) -> Columns:
@@ -64,18 +91,31 @@ def columns(posterior: Named, seed: int = 0) -> Columns:
     return at(posterior, np.arange(total) if total <= limit else chosen(posterior, limit, seed))
 
 
-def at(posterior: Named, places: np.ndarray) -> Columns:
-    """The columns at these places, counted through all variables in order."""
+def bounded_columns(posterior: Named, seed: int = 0) -> Columns:
+    """The same for a diagnosis, whose work is bounded: fewer draws of each number, then fewer numbers."""
+    chains, draws = next(iter(posterior.values())).shape[:2]
+    total = sum(math.prod(x.shape[2:]) for x in posterior.values())
+    least = int(np.clip(FEWEST_RANKED // max(1, chains), 100, MOST_RANKED))
+    ranked = int(np.clip(RANKED_DRAWS // max(1, chains * total), least, MOST_RANKED))
+    limit = int(np.clip(RANKED_DRAWS // max(1, chains * min(draws, ranked)), FEWEST_NUMBERS, MOST_NUMBERS))
+    places = np.arange(total) if total <= limit else chosen(posterior, limit, seed)
+    return at(posterior, places, max(ranked, HELD_DRAWS // max(1, chains * len(places))))._replace(ranked=ranked)
+
+
+def at(posterior: Named, places: np.ndarray, most: int | None = None) -> Columns:
+    """The columns at these places, counted through all variables in order; of each chain `most` draws."""
     names: list[str] = []
-    parts, begin = [], 0
+    parts, begin, draws = [], 0, 0
     for name, x in posterior.items():
+        draws = x.shape[1]
+        x = x[:, (draws - 1) % every(draws, most) :: every(draws, most)]
         size = math.prod(x.shape[2:])
         here = places[(places >= begin) & (places < begin + size)] - begin
         # not reshaped: that would copy draws which lie on disk in another order
         parts.append(x[..., None][(slice(None), slice(None), *np.unravel_index(here, (*x.shape[2:], 1)))])
         names += number_names(name, here, x.shape[2:])
         begin += size
-    return Columns(names, np.concatenate(parts, axis=2).astype(np.float64), places, begin)
+    return Columns(names, np.concatenate(parts, axis=2).astype(np.float64), places, begin, draws, most)
 
 
 def number_names(name: str, places: np.ndarray, shape: tuple[int, ...]) -> list[str]:
@@ -97,7 +137,8 @@ def chosen(posterior: Named, limit: int, seed: int) -> np.ndarray:
 def half_chain_spread(x: np.ndarray) -> np.ndarray:
     """The variance of the means of half-chains over that of the draws, for each number; +inf where nothing moves."""
     means, variances = [], []
-    for chain in x:
+    thin = min(max(1, x.size // PASSED_NUMBERS), max(1, x.shape[1] // 8))
+    for chain in x[:, ::thin]:
         for half in np.array_split(np.arange(len(chain)), 2):
             mean, variance = _mean_and_variance(chain[half[0] : half[-1] + 1] if half.size else chain)
             means.append(mean.ravel())
@@ -140,8 +181,11 @@ class Effective(NamedTuple):
             return np.maximum(self.mean_error, self.sd_error) / self.sd
 
 
-def effective(columns: Columns, correlation: float = 0.0) -> Effective:
+def effective(columns: Columns, correlation: float = 0.0, has_ranks: bool = True) -> Effective:
     """Of all columns; `correlation` is that between chains which share batches.
+
+    Where only some draws are ranked (`bounded_columns`), means, sds and their errors are from all that are held, the
+    errors by the scatter of segments. Without ranks these alone are known.
 
     The mean of m chains whose draws correlate by c has 1 + (m - 1) c times the variance of independent ones: effective
     sizes are divided by that, which R-hat and effective sample sizes cannot see by themselves.
@@ -151,9 +195,26 @@ def effective(columns: Columns, correlation: float = 0.0) -> Effective:
     def ess(method: str, **options: Any) -> np.ndarray:
         return np.asarray(array_stats.ess(x, method=method, **options)) / factor
 
+    factor, thin = widening(len(columns.values), correlation), every(columns.values.shape[1], columns.ranked)
+    sums = None
+    if thin > 1 or not has_ranks:
+        from ergodica.diagnostics.accuracy import measured
+
+        sums = measured({"x": columns.values})
+        sums = None if np.isnan(sums.mean_error).all() else sums  # too few draws for segments
+    if sums is not None:
+        mean_error, sd_error = (np.sqrt(factor) * error * sums.sd for error in (sums.mean_error, sums.sd_error))
+        if not has_ranks:
+            none = np.full(len(sums.mean), np.nan)
+            return Effective(columns.names, sums.mean, sums.sd, none, none, mean_error, sd_error, none, none, none)
+        ranked = effective(columns._replace(values=columns.values[:, ::thin], ranked=None), correlation)
+        # where a chain is slow thinning loses nothing, and segments may be shorter than what it remembers
+        is_slow = ranked.bulk * factor < columns.values[:, ::thin, 0].size / 2
+        mean_error = np.where(is_slow, ranked.mean_error, mean_error)
+        sd_error = np.where(is_slow, ranked.sd_error, sd_error)
+        return ranked._replace(mean=sums.mean, sd=sums.sd, mean_error=mean_error, sd_error=sd_error)
     x = np.moveaxis(columns.values, 2, 0)  # (k, chain, draw)
     pooled = x.reshape(len(x), -1)
-    factor = widening(x.shape[1], correlation)
     with np.errstate(all="ignore"):  # a number that never changes has no R-hat; the check of that names it
         bulk, tail = ess("bulk"), ess("tail", prob=TAIL_QUANTILES)
         r_hat = np.asarray(array_stats.rhat(in_two(x)))

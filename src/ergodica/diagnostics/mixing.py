@@ -10,6 +10,7 @@ from ergodica.output.labelled import Moments, named
 from ergodica.report import Check
 
 SMALLER_STEP = "Take a smaller step, or a scale on which the density is less steep (the log of a positive number)."
+PRECONDITION = "precondition (docs/how-to/precondition.md)"
 NOT_MET = "That is a few for each chain: they have not met, and it is unknown how long a run would do."
 
 
@@ -96,14 +97,14 @@ def too_short(columns: Columns) -> Check | None:
     return None if draws >= least else Check("length", False, draws, least, words, is_essential=True)
 
 
-def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
-    """`thrown`, here and below: signs that the step is too large, in words."""
-    limit = thresholds.LARGEST_R_HAT
+def r_hat(found: Effective, chains: int, thrown: str | None = None, slack: float = 1.0) -> Check:
+    """`thrown`, here and below: signs that the step is too large, in words. `slack`: see `thresholds.slack_for`."""
+    limit = 1 + slack * (thresholds.LARGEST_R_HAT - 1)
     worst, figure, count = extreme(found.r_hat, found.names, np.nanargmax, found.r_hat >= limit)
-    words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {limit}."
+    words = f"The chains agree: rank-normalised R-hat is {figure:.4f} at most ({worst}), below {limit:.4g}."
     if count:
         words = (
-            f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {limit} for "
+            f"The chains do not agree: rank-normalised R-hat is {figure:.3f} for {worst} and not below {limit:.4g} for "
             f"{count} of {len(found.names)} numbers looked at. "
         )
     if count and thrown is not None:
@@ -111,16 +112,18 @@ def r_hat(found: Effective, chains: int, thrown: str | None = None) -> Check:
     elif count:
         words += (
             "They have not met: run longer (or drop more as warm-up). If it stays, chains are in different modes, or "
-            "coordinates are of very different scale: precondition."
+            f"coordinates are of very different scale: {PRECONDITION}."
         )
     if chains == 1:
         words += " There is one chain, so this compares its halves: run several from dispersed starts."
     return Check("R-hat", not count, figure, limit, words, is_essential=True)
 
 
-def sample_sizes(found: Effective, chains: int, draws: int, thrown: str | None = None) -> list[Check]:
+def sample_sizes(
+    found: Effective, chains: int, draws: int, thrown: str | None = None, slack: float = 1.0
+) -> list[Check]:
     """Bulk and tail: 100 effective draws a chain, and no more than 400 altogether."""
-    wanted = min(thresholds.ESS_PER_CHAIN * chains, thresholds.ESS_AT_MOST)
+    wanted = round(min(thresholds.ESS_PER_CHAIN * chains, thresholds.ESS_AT_MOST) / slack)
     checks = []
     for name, sizes, of in (("bulk ESS", found.bulk, "centre"), ("tail ESS", found.tail, "5 % and 95 % quantiles")):
         worst, figure, count = extreme(sizes, found.names, np.nanargmin, ~(sizes >= wanted))
@@ -140,8 +143,8 @@ def _cure(worth: float, times: float, chains: int, thrown: str | None) -> str:
     if thrown is not None:
         return SMALLER_STEP
     if not worth >= thresholds.FEWEST_EFFECTIVE * chains:
-        return f"{NOT_MET} Run much longer, or precondition; look for modes in the pictures (ergodica plot)."
-    return f"Run about {times:.1f} times as long, use a larger step as far as the bias allows, or precondition."
+        return f"{NOT_MET} Run much longer, or {PRECONDITION}; look for modes in the pictures (ergodica plot)."
+    return f"Run about {times:.1f} times as long, use a larger step as far as the bias allows, or {PRECONDITION}."
 
 
 def monte_carlo_error(found: Effective, chains: int, correlation: float, thrown: str | None = None) -> Check:

@@ -58,8 +58,11 @@ def target_checks(
         positions, gradients, float(settings.get("temperature", 1.0)), seed, correlation=correlation
     )
     count = positions.shape[0] * positions.shape[1]
-    thermometer = temperatures.configurational(positions, gradients, settings, correlation)
-    return [_stein_check(stein, count), thermometer], ()
+    shapes = {name: tuple(x.shape[2:]) for name, x in variables.items()}
+    thermometers = temperatures.configurational(
+        positions, gradients, settings, correlation, lambda at: temperatures.place_name(at, shapes)
+    )
+    return [_stein_check(stein, count), *thermometers], ()
 
 
 def _why_left_out(variables: Named, target: Target, settings: Named) -> str | None:

@@ -18,20 +18,21 @@ from ergodica.diagnostics.columns import (
     Columns,
     Effective,
     Named,
+    bounded_columns,
     check_draws,
-    columns,
     correlation_of,
     effective,
     effective_from_moments,
 )
 from ergodica.diagnostics.settled import settled
 from ergodica.diagnostics.stein import check_target, target_checks
-from ergodica.diagnostics.thresholds import LARGEST_BIAS, LARGEST_WIDENING, NARROWEST_STARTS
+from ergodica.diagnostics.thresholds import LARGEST_BIAS, LARGEST_WIDENING, NARROWEST_STARTS, SD_OFF, slack_for
 from ergodica.errors import InputError
-from ergodica.output.labelled import Moments, named
+from ergodica.output.labelled import Moments, Temperatures, named
 from ergodica.report import Check, Report, paragraph
 from ergodica.targets import Target
 
+ACCURACY_CHECK = "accuracy"
 STARTS_CHECK, WIDTH_CHECK = "dispersed starts", "width of the law"
 ONE_CHAIN = "Only moments of a single chain were kept: nothing can be said of its mixing. Run several chains."
 ONLY_MOMENTS = "Only moments were kept: rank-normalised R-hat, effective sizes, tails and drift were not looked at."
@@ -75,18 +76,22 @@ def diagnose(
     halved: Any = None,
     target: Target | None = None,
     seed: int = 0,
+    witness: Any = None,
+    tuning: Any = None,
+    measured: Temperatures | None = None,
 ) -> Diagnosis:
     """Look at a run: draws with leaves (chain, draw, ...), or None and the `moments` of the chains.
 
     `halved` is a run with half the step size, with posterior, stats and moments of its own: for the step-size bias.
-    `target` is the one that was sampled: for the Stein discrepancy and the configurational temperature.
+    `target` is the one that was sampled: for the Stein discrepancy and the configurational temperature. `witness` and
+    `tuning` are those of a tuned run, `measured` the temperatures of its coordinates.
     """
     check_target(target)
     variables = named(posterior) if posterior is not None else {}
     looked_at: Columns | None = None
     if variables:
         check_draws(variables, settings)
-        looked_at = columns(variables, seed)
+        looked_at = bounded_columns(variables, seed)
         by_chain = looked_at.values
     elif moments is not None:
         by_chain = mixing.chain_sums(moments)
@@ -99,27 +104,41 @@ def diagnose(
     if not good.any():
         return Diagnosis(title, (is_finite,))
     checks: list[Check] = [is_finite]
+    asked = {} if tuning is None else tuning.figures
     notes: tuple[str, ...] = ()
     found: Effective | None = None
     if looked_at is not None:
         kept = looked_at.only(good)
-        found, parts = _draw_checks(kept, good, variables, stats, correlation)
+        slack = slack_for(float(asked.get("mean_allowed", 0.0)))
+        found, parts = _draw_checks(kept, good, variables, stats, correlation, slack)
         checks += parts
         notes = (f"Looked at {kept.words}.",) if len(kept.names) < kept.total else ()
+        notes += () if kept.thinning is None else (kept.thinning,)
     elif moments is not None and good.sum() > 1:
         found, notes = effective_from_moments(moments, good), (ONLY_MOMENTS,)
         checks += mixing.moment_checks(found, int(good.sum()))
     else:
         notes = (ONE_CHAIN,)
-    steps = (mixing.acceptance(stats, settings, good), temperatures.kinetic(stats, settings, good, correlation))
+    allowed = max(SD_OFF, float(asked.get("sd_allowed", 0.0)))
+    steps = (
+        mixing.acceptance(stats, settings, good),
+        temperatures.kinetic(stats, settings, good, correlation),
+        temperatures.by_coordinate(measured, settings, good, correlation, allowed),
+    )
     checks += [check for check in steps if check is not None]
-    if found is not None and halved is not None:
-        checks += bias_checks(compare(found, stats, settings, halved, looked_at))
+    friction = temperatures.weak_friction(stats, settings)
+    notes += () if friction is None else (friction,)
+    if found is not None and (halved is not None or witness is not None):
+        is_doubled = halved is None
+        compared = compare(found, stats, settings, witness if is_doubled else halved, looked_at, is_doubled)
+        limits = (max(LARGEST_BIAS, float(asked.get(f"{what}_allowed", 0.0))) for what in ("mean", "sd"))
+        checks += bias_checks(compared._replace(allowed=tuple(limits)))
     elif found is not None and not mixing.is_integrator(settings, "leapfrog"):
         notes += (NOT_LOOKED_AT,)
     if target is not None and variables:
         parts, more = target_checks(variables, target, settings, good, correlation, seed)
         checks, notes = checks + parts, notes + more
+    checks += [] if tuning is None else [accuracy_check(tuning)]
     checks += essential_checks(checks, found, stats, settings, len(good))
     figures = {} if found is None else found._asdict()
     figures = {name: value for name, value in figures.items() if name not in ("low", "high")}
@@ -127,9 +146,9 @@ def diagnose(
 
 
 def _draw_checks(
-    kept: Columns, good: np.ndarray, variables: Named, stats: Named, correlation: float
+    kept: Columns, good: np.ndarray, variables: Named, stats: Named, correlation: float, slack: float
 ) -> tuple[Effective | None, list[Check]]:
-    chains, draws = kept.values.shape[:2]
+    chains, draws = len(kept.values), kept.draws
     short = mixing.too_short(kept)
     if short is not None:
         return None, [short]
@@ -138,7 +157,7 @@ def _draw_checks(
     checks = []
     if all(np.issubdtype(np.asarray(x).dtype, np.floating) for x in variables.values()):  # not for counts and flags
         checks.append(mixing.moving(kept, np.flatnonzero(good)))
-    checks += [mixing.r_hat(found, chains, thrown), *mixing.sample_sizes(found, chains, draws, thrown)]
+    checks += [mixing.r_hat(found, chains, thrown, slack), *mixing.sample_sizes(found, chains, draws, thrown, slack)]
     checks += [mixing.monte_carlo_error(found, chains, correlation, thrown), settled(kept, correlation)]
     return found, checks
 
@@ -146,7 +165,7 @@ def _draw_checks(
 def _title(settings: Named, looked_at: Columns | None, chains: int) -> str:
     size = f"{chains} chains of which the moments were kept"
     if looked_at is not None:
-        size = f"{chains} chains of {looked_at.values.shape[1]:,} draws, {looked_at.total:,} numbers"
+        size = f"{chains} chains of {looked_at.draws:,} draws, {looked_at.total:,} numbers"
     recipe = settings.get("recipe")
     return f"Diagnosis of {size}" + (f" ({recipe})" if isinstance(recipe, str) and len(recipe) < 60 else "")
 
@@ -159,6 +178,16 @@ def essential_checks(
     words = "There is nothing to compare: neither draws nor several chains were kept. Keep either."
     added = [] if {"R-hat", "R-hat of moments", "length"} & set(by_name) else [_unsure("R-hat", words)]
     return [*added, starts_check(found, settings, chains), *width_check(by_name, stats, settings)]
+
+
+def accuracy_check(tuning: Any) -> Check:
+    """Whether a tuned run reached the accuracy asked for, by the sum that it prints."""
+    figures = {name: np.asarray(x, float) for name, x in tuning.figures.items() if name != "names"}
+    worst, allowed = math.nan, float(figures.get("sd_allowed", math.nan))
+    if figures:
+        worst = float(np.max(np.abs(figures["sd_bias"]) + figures["z"] * figures["sd_error"]))
+    words = tuning.words.splitlines()[0]
+    return Check(ACCURACY_CHECK, bool(tuning.reached), worst, allowed, words, is_essential=True)
 
 
 def starts_check(found: Effective | None, settings: Named, chains: int) -> Check:
@@ -209,8 +238,9 @@ def _of_leaf(name: str, widths: Mapping[str, float]) -> float | None:
 
 def width_check(checks: Mapping[str, Check], stats: Named, settings: Named) -> tuple[Check, ...]:
     """By what the width was looked at; nothing where a check of it has failed, which says more."""
-    looking = ("bias of sds", "configurational temperature", "Stein discrepancy", "kinetic temperature")
-    found = [checks[name] for name in looking if name in checks]
+    laws = ("bias of sds", temperatures.BY_COORDINATE, temperatures.POSITIONS_BY_COORDINATE, "Stein discrepancy",
+            "configurational temperature", ACCURACY_CHECK)  # fmt: skip
+    found = [checks[name] for name in (*laws, "kinetic temperature") if name in checks]
     if any(not check.passed for check in found):
         return ()
     decided = [check.name for check in found if not check.is_undecided]
@@ -219,6 +249,9 @@ def width_check(checks: Mapping[str, Check], stats: Named, settings: Named) -> t
         return (_ok(WIDTH_CHECK, f"Looked at by {' and '.join(others)}."),)
     if mixing.is_integrator(settings, "leapfrog"):
         return (_ok(WIDTH_CHECK, "A Metropolis test leaves it as it should be, once the chains have met."),)
+    if temperatures.BY_COORDINATE in checks:
+        words = "Not looked at: the temperatures of single coordinates are known too poorly. Run longer, or decide by "
+        return (_unsure(WIDTH_CHECK, f"{words}another way: {DECIDED_BY}"),)
     if "kinetic temperature" not in decided:
         return (_unsure(WIDTH_CHECK, f"{_why_unseen(settings, 'kinetic temperature' in checks)} {DECIDED_BY}"),)
     return (_by_thermometer(checks["kinetic temperature"], stats, settings),)

@@ -22,6 +22,7 @@ from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.host.tracing import versions
 from ergodica.integrators import Kernel, State
+from ergodica.output.labelled import named
 from ergodica.targets import DataTarget
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Plan:
         """What must be the same for a run to be resumed at `step`; of its steps' sizes those before it."""
         from ergodica.driver.identity import batch_like, data_digest, numbers_of, step_digest
 
-        free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction")
+        free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction", "least_friction")
         same = {name: value for name, value in self.settings.items() if name not in free}
         kernel, request = self.kernel, self.request
         batch = batch_like(request.target, request.batch_size, self.is_paired)
@@ -108,6 +109,13 @@ def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) 
 
         chains = ExternalEngine(kernel, request, sizes, states, threads)
     settings = request.described(kernel) | starts.words([chain.state.phase.position for chain in chains.chains])
+    if motion.bath is not None and not callable(request.step_size):
+        chains.measure(motion.bath)
+    settings["thermometer"] = None
+    if chains.bath is not None:
+        leaves = {name: list(leaf.shape) for name, leaf in named(first.phase.position).items()}
+        settings["thermometer"] = {"coordinates": chains.bath.kind, "leaves": leaves}
+        settings["least_friction"] = float(np.min(chains.bath.rates()[0]))
     settings |= {"friction": motion.friction, "batches": chains.batch_kind, "versions": versions()}
     settings["started"] = datetime.now(UTC).isoformat(timespec="seconds")
     pace = Pace(chains.length, request.total, chains.refresh, chains.program())

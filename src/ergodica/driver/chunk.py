@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.draws import RunningMoments, add_draw
+from ergodica.driver.draws import RunningMoments, add_draw, add_squares
 from ergodica.driver.keys import Purpose
 from ergodica.driver.minibatches import Minibatches
 from ergodica.energy import Gaussian
@@ -43,6 +43,8 @@ class Chain(NamedTuple):
     moments: RunningMoments | None = None
     reference: PyTree = None
     """Of a gradient estimator that has one for each chain: centre, gradient, potential."""
+    squares: PyTree = None
+    """Of the momentum, leaves (row, coordinate): the thermometer; None where it would not be exact."""
 
 
 class ChunkPlan(NamedTuple):
@@ -55,6 +57,7 @@ class ChunkPlan(NamedTuple):
     made: Any  # how many of them are made
     is_last: Any  # 1 in the last chunk of a run, else 0: then the last state is evaluated too
     was_kept: Any  # whether the step before them was
+    rows: Any  # (length,), where each is counted by the thermometer; negative: nowhere
     kept: Any  # places of the steps kept, padded with `length`
     temperature: Array
 
@@ -102,21 +105,21 @@ def run_chunk(
     was_kept = jnp.concatenate([jnp.asarray(span.was_kept)[None], is_kept])
     start = chain
 
-    def one(chain: Chain, draw: Any, batch: PyTree, step_size: Array, was_kept: Array, is_made: Array) -> Any:
-        return _step(kernel, keep, chain, draw, batch, step_size, span.temperature, was_kept, is_made)
+    def one(chain: Chain, draw: Any, batch: PyTree, step_size: Array, row: Array, was_kept: Array, made: Array) -> Any:
+        return _step(kernel, keep, chain, draw, batch, step_size, span.temperature, row, was_kept, made)
 
-    step = jax.vmap(one, in_axes=(0, 0, None, None, None, None)) if is_group else one
+    step = jax.vmap(one, in_axes=(0, 0, None, None, None, None, None)) if is_group else one
 
     def body(i: Array, carry: tuple[Chain, StepRecord]) -> tuple[Chain, StepRecord]:
         chain, notes = carry
         # one beyond the last step is not made: it only evaluates, on that step's batch
         made = jnp.minimum(i, span.made - 1)
-        draw, place, step_size = jax.tree.map(
+        draw, place, step_size, row = jax.tree.map(
             lambda leaf: jax.lax.dynamic_index_in_dim(leaf, made, keepdims=False),
-            (draws, span.places, span.step_sizes),
+            (draws, span.places, span.step_sizes, jnp.asarray(span.rows)),
         )
         batch = None if batches is None else batches.at(place)
-        chain, note = step(chain, draw, batch, step_size, was_kept[i], i < span.made)
+        chain, note = step(chain, draw, batch, step_size, row, was_kept[i], i < span.made)
         write = jax.lax.dynamic_update_index_in_dim
         return chain, jax.tree.map(lambda notes, note: write(notes, note, i, 0), notes, note)
 
@@ -155,6 +158,7 @@ def _step(
     batch: PyTree,
     step_size: Array,
     temperature: Array,
+    row: Array,
     was_kept: Array,
     is_made: Array,
 ) -> tuple[Chain, StepRecord]:
@@ -182,7 +186,10 @@ def _step(
     moments = chain.moments
     if moments is not None:  # the draw of the step before, now that what follows it is known to be finite
         moments = add_draw(moments, chain.state.phase.position, was_kept & is_good)
-    return Chain(state, is_alive, chain.before, moments, chain.reference), note
+    squares = chain.squares
+    if squares is not None:
+        squares = add_squares(squares, info.mean_momentum, row, is_alive & is_made & (row >= 0))
+    return Chain(state, is_alive, chain.before, moments, chain.reference, squares), note
 
 
 def is_finite_evaluation(info: StepInfo, is_finite: Array) -> Array:

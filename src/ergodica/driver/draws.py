@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
-from ergodica.output.labelled import Moments, named
+from ergodica.output.labelled import Moments, Temperatures, named
 
 if TYPE_CHECKING:
     from ergodica.output.blocks import BlockFile
@@ -250,3 +250,100 @@ def moments_of_chains(chains: list[RunningMoments]) -> Moments:
 
     counts = np.array([int(part.number) for part in chains])
     return Moments(counts, stack([part.mean for part in chains]), stack([variance(part) for part in chains]))
+
+
+# -- the thermometer: squares of momenta by coordinate, summed over stretches of steps --------------------
+
+MOST_COORDINATES = 10_000  # that are measured; of a larger position every N-th
+SUM_NUMBERS = 2**16  # held for a chain: rows times coordinates
+FIRST_STRETCH = 16  # steps of a row at first; twice as many each time all rows are full
+
+
+class Bath(NamedTuple):
+    """What a splitting's mean momentum is compared with, in the order of `ravel_pytree`: mass and friction, each one
+    number for all, one for each, or a matrix."""
+
+    mass: np.ndarray
+    friction: np.ndarray
+    kind: str
+    """What its coordinates are: those of "numbers", or "whitened" ones."""
+
+    def squares(self, step: float) -> np.ndarray:
+        """E of the squares without gradient noise at T = 1: the diagonal of (M + a M) / 2, a = exp(-h C M^-1).
+
+        With M = F F^T and F^-1 C F^-T = V k V^T, a M is F V exp(-h k) (F V)^T.
+        """
+        rates, axes = self.rates()
+        if axes is None:
+            return self.mass * (1 + np.exp(-step * rates)) / 2
+        return (np.sum(np.square(axes), axis=1) + np.square(axes) @ np.exp(-step * rates)) / 2
+
+    def rates(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """k, friction over mass in directions of its own, and F V; None instead of that where these are coordinates."""
+        if max(self.mass.ndim, self.friction.ndim) < 2:
+            return self.friction / self.mass, None
+        size = max(self.mass.shape[-1:] + self.friction.shape[-1:])
+        mass, friction = (x if x.ndim == 2 else np.diag(np.broadcast_to(x, (size,))) for x in self[:2])
+        root = np.linalg.cholesky(mass)
+        values, vectors = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, friction).T))
+        return values, root @ vectors
+
+
+def every(size: int) -> int:
+    """Which numbers of a position are measured: every N-th of each leaf."""
+    return -(-size // MOST_COORDINATES)
+
+
+def no_squares(position: PyTree) -> PyTree:
+    """Leaves (row, coordinate)."""
+    size = tree.size(position)
+    rows = int(np.clip(SUM_NUMBERS // max(1, size // every(size)), 16, 64)) // 2 * 2
+
+    def zeros(leaf: Any) -> Array:
+        return jnp.asarray(np.zeros((rows, -(-leaf.size // every(size))), np.promote_types(leaf.dtype, np.float32)))
+
+    return jax.tree.map(zeros, position)
+
+
+def add_squares(sums: PyTree, momentum: PyTree, row: Array, is_counted: Array) -> PyTree:
+    """In this row; no change where `is_counted` is false."""
+    step = every(tree.size(momentum))
+
+    def added(sums: Array, r: Array) -> Array:
+        r = r.reshape(-1)[::step].astype(sums.dtype)
+        new = jax.lax.dynamic_index_in_dim(sums, row, keepdims=False) + jnp.where(is_counted, r * r, jnp.zeros_like(r))
+        return jax.lax.dynamic_update_index_in_dim(sums, new, row, 0)
+
+    return jax.tree.map(added, sums, momentum)
+
+
+def stretch_of(sums: PyTree, counted: int) -> int:
+    """Steps of a row, where the rows must hold so many."""
+    stretch = FIRST_STRETCH
+    while stretch * len(jax.tree.leaves(sums)[0]) < counted:
+        stretch *= 2
+    return stretch
+
+
+def halved_rows(sums: PyTree) -> PyTree:
+    """Each two rows as one."""
+
+    def leaf(sums: Any) -> Array:
+        sums = np.asarray(sums)
+        return jnp.asarray(np.concatenate([sums[::2] + sums[1::2], np.zeros_like(sums[::2])]))
+
+    return jax.tree.map(leaf, sums)
+
+
+def temperatures_of(
+    chains: list[PyTree], counted: int, stretch: int, squares: np.ndarray, like: PyTree
+) -> Temperatures:
+    """From the sums of each chain over so many steps, and what they would be without gradient noise at T = 1."""
+    size = tree.size(like)
+    steps = np.full(-(-counted // stretch), stretch)
+    steps[-1] = counted - stretch * (len(steps) - 1)
+    parts = [np.concatenate([np.asarray(x, np.float64) for x in jax.tree.leaves(sums)], axis=1) for sums in chains]
+    ends = np.cumsum([leaf.size for leaf in jax.tree.leaves(like)])
+    places = np.concatenate([np.arange(*edges, every(size)) for edges in zip([0, *ends], ends, strict=False)])
+    squares = np.broadcast_to(squares, (size,))[places]
+    return Temperatures(np.stack(parts)[:, : len(steps)] / steps[:, None] / squares, steps, places)

@@ -12,7 +12,18 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica.driver.chunk import Chain, ChunkPlan, ChunkRecord, chunk_length, run_chunk, standing, with_reference
-from ergodica.driver.draws import MERGED_AFTER_DRAWS, merged_moments, moments_of_chains, no_moments, no_moments_yet
+from ergodica.driver.draws import (
+    MERGED_AFTER_DRAWS,
+    Bath,
+    halved_rows,
+    merged_moments,
+    moments_of_chains,
+    no_moments,
+    no_moments_yet,
+    no_squares,
+    stretch_of,
+    temperatures_of,
+)  # fmt: skip
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.minibatches import Gathered, Independent, Minibatches, RowNumbers, Windows, places_ahead
 from ergodica.driver.request import Request
@@ -37,6 +48,7 @@ class Chains(ABC):
     refresh: int | None = None
     """Steps between two references of a gradient estimator, where it has them."""
     chains: list[Chain]
+    bath: Bath | None = None
 
     def __init__(self, kernel: Kernel, request: Request, sizes: StepSizes, states: list[State], threads: Threads):
         position = states[0].phase.position
@@ -78,6 +90,42 @@ class Chains(ABC):
             return None
         pairs = zip(self.totals, (chain.moments for chain in self.chains), strict=True)
         return moments_of_chains([total if new is None else merged_moments(total, new) for total, new in pairs])
+
+    def measure(self, bath: Bath) -> None:
+        """Count squares of the momentum, from the first step after the warm-up on."""
+        self.bath = bath
+        self.chains = [self._placed(one._replace(squares=no_squares(one.state.phase.position))) for one in self.chains]
+
+    def temperatures(self) -> Any:
+        """By coordinate; None where they are not measured."""
+        if self.bath is None:
+            return None
+        sums, (warmup, _, total) = [chain.squares for chain in self.chains], self.kept
+        squares, like = self.bath.squares(float(self.sizes.given)), self.chains[0].state.phase.position
+        return temperatures_of(sums, total - warmup, self._stretch(total - 1), squares, like)
+
+    def _placed(self, chain: Chain) -> Chain:
+        """Where a chunk leaves it."""
+        return chain
+
+    def _stretch(self, step: int) -> int:
+        """Steps of a row of the thermometer at this one: rows hold all steps up to the next multiple of `length`."""
+        return stretch_of(self.chains[0].squares, (step // self.length + 1) * self.length - self.kept.warmup)
+
+    def _rows(self, first: int) -> np.ndarray:
+        """Where the steps of a chunk are counted. Rows are made longer, each two of them one, at fixed steps."""
+        steps = np.arange(first, first + self.length) - self.kept.warmup
+        if self.bath is None:
+            return np.full(self.length, -1, np.int32)
+        return np.where(steps < 0, -1, steps // self._stretch(first)).astype(np.int32)
+
+    def _lengthen_rows(self, first: int) -> None:
+        if self.bath is None or first == 0 or first % self.length:
+            return
+        before = self._stretch(first - 1)
+        while before < self._stretch(first):
+            before *= 2
+            self.chains = [self._placed(one._replace(squares=halved_rows(one.squares))) for one in self.chains]
 
 
 def threads_for(chains: int) -> Threads:
@@ -159,10 +207,11 @@ class Engine(Chains):
             return None
 
     def _placed(self, chain: Chain) -> Chain:
-        """Where a chunk leaves it: a chain that JAX may still move is another program to it, compiled once more."""
+        """A chain that JAX may still move is another program to it, compiled once more."""
         return chain if self._device is None else jax.device_put(chain, self._device)
 
     def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
+        self._lengthen_rows(first)
         if self.references is not None and self.references.is_due(first):
             self._renew_references(self.references)
         handed = None if self.feed is None else self.feed.take(count, following, self.length)
@@ -192,7 +241,8 @@ class Engine(Chains):
         kept[: len(here)] = here
         made, is_last = np.asarray(count, np.int32), np.asarray(first + count == self.kept.total, np.int32)
         was_kept = np.asarray(first > 0 and len(self.kept.between(first - 1, first)) > 0)
-        return ChunkPlan(keys, places, steps, padded, made, is_last, was_kept, kept, self.temperature)
+        rows = self._rows(first)
+        return ChunkPlan(keys, places, steps, padded, made, is_last, was_kept, rows, kept, self.temperature)
 
     def _places(self, chain: int, first: int, count: int, steps: np.ndarray, keys: Array, handed: PyTree) -> PyTree:
         """Of a chunk's batches."""

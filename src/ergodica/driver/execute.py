@@ -37,8 +37,10 @@ def execute(request: Request, longer: Longer | None = None, label: str = "sampli
         work = SampledChains(plan.chains, store, Journal(request.total), {}, plan.settings, label)
         run_to_the_end(plan, work, longer, lambda: run_loop(work, plan.pace, None, None, request.progress))
         posterior, stats, settings = store.posterior(), store.statistics(), final_settings(plan, work)
-        work.warn_of_what_was_met(stats, settings)
-        return Run(posterior, stats, settings, plan.chains.moments(), run_halved=half_of(plan.request, settings))
+        temperatures = plan.chains.temperatures()
+        work.warn_of_what_was_met(stats, settings, temperatures)
+        half = half_of(plan.request, settings)
+        return Run(posterior, stats, settings, plan.chains.moments(), temperatures=temperatures, run_halved=half)
     finally:
         plan.chains.close()
 

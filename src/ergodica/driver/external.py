@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.chunk import Chain, ChunkRecord, all_finite, is_finite_evaluation, kinetic_temperature, standing
-from ergodica.driver.draws import RunningMoments, merged_moments
+from ergodica.driver.draws import RunningMoments, add_squares, merged_moments
 from ergodica.driver.engine import Chains
 from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.request import Request
@@ -36,6 +36,8 @@ class ExternalEngine(Chains):
         notes: list[list[ChunkRecord]] = [[] for _ in self.chains]
         was_alive = [self.is_alive(i) for i in range(len(self.chains))]
         sizes = self.sizes.between(first, first + count)
+        self._lengthen_rows(first)
+        self._row = dict(enumerate(self._rows(first), first))
         for step, size in zip(range(first, first + count), sizes, strict=True):
             for i in range(len(self.chains)):
                 batch = self._next_batch(step, i)
@@ -65,7 +67,8 @@ class ExternalEngine(Chains):
             # the first one must be finite: later a chain may overflow, and is frozen
             seed = int(np.random.SeedSequence([self.seed, i, step]).generate_state(1)[0])
             gradient = self.target.gradient_at(probed.phase.position, batch, seed, is_finite=step == 0)
-        self.chains[i], record = _finish(self.light, chain, probed, gradient, draws, number, self.temperature)
+        row = jnp.asarray(self._row[step])
+        self.chains[i], record = _finish(self.light, chain, probed, gradient, draws, number, self.temperature, row)
         record = jax.tree.map(np.asarray, record)
         self._add_to_moments(i, step, chain, record)
         return record
@@ -126,7 +129,7 @@ def _probe(kernel: Kernel, state: State, key: Any, step_size: Any, temperature: 
 
 @sound_filter_jit
 def _finish(
-    kernel: Kernel, chain: Chain, probed: State, gradient: Any, draws: Any, step_size: Any, temperature: Any
+    kernel: Kernel, chain: Chain, probed: State, gradient: Any, draws: Any, step_size: Any, temperature: Any, row: Any
 ) -> tuple[Chain, ChunkRecord]:
     new, info = kernel.finish(probed, (Evaluation(gradient),), draws, step_size, None, temperature)
     is_finite = all_finite(new.phase)
@@ -144,4 +147,7 @@ def _finish(
     record = ChunkRecord(
         position, info.gradient_norm, temperature_now, info.accepted, nothing, both, cuts, info.largest_step
     )
-    return Chain(state, is_alive, before), record
+    squares = chain.squares
+    if squares is not None:
+        squares = add_squares(squares, info.mean_momentum, row, is_alive & (row >= 0))
+    return Chain(state, is_alive, before, squares=squares), record

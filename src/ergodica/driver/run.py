@@ -73,6 +73,9 @@ class Run:
     """Of a tuned run, the one with twice the step that it was compared with."""
     tuning: "Tuning | None" = None
     """Of a tuned run, how it came about and whether the accuracy was reached: print(run.tuning)."""
+    temperatures: Any = None
+    """Of each coordinate of the momentum, in stretches of the run, (chain, stretch, coordinate); None where there is no
+    thermometer by coordinate."""
     run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
 
@@ -99,7 +102,8 @@ class Run:
         """An xarray.DataTree, which ArviZ 1.x takes; ArviZ 0.23 reads the file that `save` writes."""
         from ergodica.output.labelled import datatree
 
-        return datatree(self.posterior, self.stats, self.settings, self.moments, self.halved, self.witness)
+        kept = (self.posterior, self.stats, self.settings, self.moments)
+        return datatree(*kept, self.halved, self.witness, self.temperatures)
 
     def save(self, path: Path | str, overwrite: bool = False) -> None:
         """Write one netCDF file; `eg.load` reads it."""
@@ -117,7 +121,8 @@ class Run:
         """A verdict in words, with thresholds and what to change; with the target also what its gradients say."""
         from ergodica.diagnostics import diagnose
 
-        return diagnose(*self._judged(), target=target, seed=seed)
+        tuned = {"witness": self.witness, "tuning": self.tuning, "measured": self.temperatures}
+        return diagnose(*self._judged(), target=target, seed=seed, **tuned)
 
     def plot(self, folder: Path | str) -> Any:
         """Trace, marginals, pairs, running means and bias against step, as pictures in a folder."""
@@ -169,4 +174,5 @@ def _run_of(loaded: Any) -> Run:
     tuning = None
     if "tuning" in loaded.settings:
         tuning = Tuning(**loaded.settings["tuning"])
-    return Run(loaded.posterior, loaded.stats, loaded.settings, loaded.moments, halved, witness, tuning)
+    kept = (loaded.posterior, loaded.stats, loaded.settings, loaded.moments)
+    return Run(*kept, halved, witness, tuning, loaded.temperatures)

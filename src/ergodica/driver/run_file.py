@@ -151,18 +151,20 @@ def _result(plan: Plan, work: SampledChains, out: Path, checkpoint: Checkpoint) 
     for column in columns_of(store).values():  # before a file is made of them and they are removed
         if column.count != draws:
             raise InputError(f"{column.path} has {column.count:,} draws, not {draws:,}: another process changed it")
-    settings, moments = final_settings(plan, work), plan.chains.moments()
+    settings, moments, temperatures = final_settings(plan, work), plan.chains.moments(), plan.chains.temperatures()
     sizes = plan.chains.sizes.digest(request.total)
     settings["identity"] = work.identity | {"step_size": sizes, "steps": request.steps}
     with checkpoint.advising():
-        save_blocks(out, store.leaves, store.stats, settings, moments)  # pyright: ignore[reportArgumentType]
+        leaves, columns = store.leaves, store.stats
+        save_blocks(out, leaves, columns, settings, moments, temperatures=temperatures)  # pyright: ignore
         posterior, stats = store.posterior(), store.statistics()
         if store.shape.bytes() * draws < MEMORY_SHARE * available_memory():
             posterior, stats = jax.tree.map(np.ascontiguousarray, (posterior, stats))
         # maps of files that are removed stay readable until they are dropped
         checkpoint.remove(out)
-    work.warn_of_what_was_met(stats, settings)
-    return Run(posterior, stats, settings, moments, run_halved=half_of(request, settings))
+    work.warn_of_what_was_met(stats, settings, temperatures)
+    half = half_of(request, settings)
+    return Run(posterior, stats, settings, moments, temperatures=temperatures, run_halved=half)
 
 
 # -- a run that is finished already ---------------------------------------------------------------------

@@ -19,11 +19,12 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.draws import Bath
 from ergodica.driver.keys import Purpose, seed_words, start_keys
 from ergodica.driver.request import PerChain, Request, Same
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
-from ergodica.integrators import Kernel, State
+from ergodica.integrators import Kernel, Splitting, State
 from ergodica.operators import DenseOperator, DiagonalOperator, LowRankOperator, Operator, ScalarOperator
 from ergodica.output.labelled import named
 from ergodica.phase import Point
@@ -35,6 +36,7 @@ JITTER_BY_ROWS = 6.0
 JITTER_STEPS = 20.0
 CLOSER_STARTS = 2.0  # times the spread over chains, below which they began closer together than was asked for
 START_TRIES = 8  # halvings of a start that is refused; then it is the position itself
+LARGEST_BATH = 1_000  # numbers, with a matrix as mass or friction, for a thermometer: its directions are looked for
 SMALL_POSITION = 2_000  # numbers of a position for which a product of matrices is looked at
 
 
@@ -57,6 +59,11 @@ class Motion:
         recipe = self.kernel.recipe
         is_known = len(recipe.energy) == 1 and recipe.momenta == tuple(recipe.diffusion)
         return _friction(self.kernel, self.point) if is_known else None
+
+    @cached_property
+    def bath(self) -> Bath | None:
+        """What the thermometer by coordinate is read against, where it is exact: constant mass, friction and curl."""
+        return None if self.friction is None else _bath(self.kernel, self.point)
 
     def reach(self, step_size: float) -> np.ndarray:
         """The sd of what one step adds to a position, for each number or one for all."""
@@ -99,6 +106,27 @@ def _friction(kernel: Kernel, point: Point) -> float | None:
     else:
         found = float(np.trace(np.asarray(inverse.to_dense()) @ np.asarray(noise.to_dense()))) / len(_diagonal(noise))
     return found if math.isfinite(found) and found > 0 else None
+
+
+def _bath(kernel: Kernel, point: Point) -> Bath | None:
+    recipe = kernel.recipe
+    is_constant = not any(recipe.reads(point, key) for key in (*recipe.diffusion, *recipe.curl))
+    if not is_constant or not isinstance(kernel.integrator, Splitting):
+        return None
+    ((name, energy),) = recipe.energy.items()
+    assert isinstance(energy, Gaussian)
+    row, col = recipe.curl_key(name, "position")
+    turn = recipe.curl[row, col].at(point, row, col)
+    mass = energy.mass_operator(Layout.of(point.slot(name)))
+    friction = recipe.diffusion[name].at(point, name, name)
+    if not (_is_entrywise(mass) and _is_entrywise(friction)) and Layout.of(point.slot(name)).size > LARGEST_BATH:
+        return None
+    return Bath(_entries(mass), _entries(friction), "numbers" if _is_entrywise(turn) else "whitened")
+
+
+def _entries(operator: Operator) -> np.ndarray:
+    """The diagonal, or all of a matrix."""
+    return _diagonal(operator) if _is_entrywise(operator) else np.asarray(operator.to_dense(), np.float64)
 
 
 def _is_entrywise(operator: Operator) -> bool:

@@ -25,6 +25,7 @@ ADVICE = "the step size is probably too large: try a tenth of it"
 WALL_ADVICE = "where the density is zero behind a wall, give the target a domain= (eg.Box, eg.positive)"
 LOST_AT_ONCE = 1_000  # steps: where no chain outlives them, nothing was sampled
 ALLOWED_TEMPERATURE = 0.05  # of the temperature: a diagnosis calls no less than that wrong
+LEAST_FRICTION = 1e-3  # times step: below it a diagnosis may call friction too small
 ENOUGH_DRAWS = 200  # of a chain: of fewer standard errors say little, and a start far out is most of the run
 
 
@@ -206,13 +207,13 @@ class SampledChains:
     def where(self) -> str:
         return f"stopped at step {self.step:,} of {self.total:,}"
 
-    def warn_of_what_was_met(self, stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+    def warn_of_what_was_met(self, stats: dict[str, np.ndarray], settings: dict[str, Any], temperatures: Any) -> None:
         """All that a person should know before they read the draws; after the file is written, because where warnings
         are errors there would never be one."""
         self.announce()
         _warn_of_cuts(self.journal, float(np.max(stats["step_size"], initial=0.0)))
         _warn_of_refusals(stats)
-        _warn_of_temperature(stats, settings)
+        _warn_of_temperature(stats, settings, temperatures)
 
 
 def _withdraw(chains: Chains, store: Store, records: list[ChunkRecord | None], first: int) -> bool:
@@ -283,16 +284,29 @@ def _warn_of_refusals(stats: dict[str, np.ndarray]) -> None:
         warnings.warn(f"{chains}: none of the steps kept was accepted, so nothing was sampled; {ADVICE}", stacklevel=3)
 
 
-def _warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any]) -> None:
+def _warn_of_temperature(stats: dict[str, np.ndarray], settings: dict[str, Any], measured: Any) -> None:
     """A run whose momenta are too hot or too cold has sampled another law: say so, as a diagnosis would."""
     good = np.asarray(~stats["diverging"].any(axis=1))
     met = stats["kinetic_temperature"][good]
     if met.size == 0 or met.shape[1] < ENOUGH_DRAWS or not np.isfinite(met).all():
         return
-    if abs(met.mean() / settings["temperature"] - 1) <= ALLOWED_TEMPERATURE:
+    off = abs(met.mean() / settings["temperature"] - 1)
+    if measured is not None:
+        means = np.average(measured.values[good], axis=1, weights=measured.steps).mean(axis=0)
+        off = max(off, float(np.max(np.abs(means / settings["temperature"] - 1), initial=0.0)))
+    is_refreshed = settings.get("least_friction", np.inf) * stats["step_size"].mean() >= LEAST_FRICTION
+    if off <= ALLOWED_TEMPERATURE and is_refreshed:
         return
     from ergodica.diagnostics import temperatures
 
-    check = temperatures.kinetic(stats, settings, good, float(settings.get("chain_correlation") or 0.0))
-    if check is not None and not check.passed:
-        warnings.warn(f"this is not the law asked for: {check.explanation}", stacklevel=3)
+    correlation = float(settings.get("chain_correlation") or 0.0)
+    checks = [temperatures.kinetic(stats, settings, good, correlation)]
+    checks.append(temperatures.by_coordinate(measured, settings, good, correlation))
+    wrong = [check.explanation for check in checks if check is not None and not check.passed]
+    friction = temperatures.weak_friction(stats, settings)
+    if wrong:  # by coordinate, where that is known: it names the worst, and says how many are off
+        warnings.warn(
+            f"this is not the law asked for: {' '.join([wrong[-1], *filter(None, [friction])])}", stacklevel=3
+        )
+    elif friction is not None:
+        warnings.warn(friction, stacklevel=3)

@@ -60,6 +60,12 @@ class Mode(NamedTuple):
     hessians: int = 0
     """How many matrices of second derivatives were taken from all data."""
 
+    def __repr__(self) -> str:
+        end = "" if self.is_converged else ", not converged"
+        where = f"{self.distance:.2g} sd from the mode" if math.isfinite(self.distance) else "distance unknown"
+        size, potential = Layout.of(self.position).size, float(self.potential)
+        return f"Mode({size:,} numbers, potential {potential:.6g}, {where}, {self.evaluations} evaluations{end})"
+
     def covariance(self, target: Target) -> np.ndarray:
         """The inverse of the second derivatives from all data (Laplace): (d, d), in the order of `ravel_pytree`."""
         d = Layout.of(self.position).size

@@ -25,12 +25,14 @@ JOINT_LIMIT = 1_000  # numbers up to which noise that enters several slots is co
 
 
 class StepReport(NamedTuple):
-    """What an integrator reports of a step: directions of noise cut at zero, the largest step without a cut, and the
-    phase right after friction if the step has such a part."""
+    """What an integrator reports of a step: directions of noise cut at zero, the largest step without a cut; and if
+    the step has friction between two equal kicks, the phase right after it, and the mean of the momenta on both sides
+    of it."""
 
     cuts: Array
     largest_step: Array
     after_friction: Phase = None
+    mean_momentum: PyTree = None
 
 
 def no_cuts(dtype: Any) -> StepReport:

@@ -42,6 +42,9 @@ class StepInfo(NamedTuple):
         after_friction: the phase whose momenta show the temperature: in a splitting the phase right after friction,
             else that after the step. On a Gaussian the momenta right after friction have temperature T at any stable
             step, while at the end of the step it is T / (1 - h² w² / 4) for a frequency w.
+        mean_momentum: of a splitting, the mean of the momenta before and after friction: a step moves the position by
+            h R^T M^-1 times that. Its square shows all that gradient noise adds to the variance of the position
+            (docs/explanation/tuning.md). None of other steps.
     """
 
     potential: Array | None
@@ -50,6 +53,7 @@ class StepInfo(NamedTuple):
     accepted: Array
     gradient_norm: Array
     after_friction: Phase
+    mean_momentum: PyTree = None
 
 
 class Kernel(eqx.Module):
@@ -65,7 +69,7 @@ class Kernel(eqx.Module):
             `eg.Euler`.
         gradient_noise: V to compensate for: None, a constant, or `eg.PerExample()`. A recipe built for a known V
             (`eg.sgfs`) brings its own for steps with a batch.
-        resample_every: draw a fresh momentum every N-th step.
+        resample_every: draw a fresh momentum every N-th step; refused with `eg.Leapfrog`, which always does.
 
     Example:
         >>> import jax, ergodica as eg
@@ -95,8 +99,12 @@ class Kernel(eqx.Module):
         if not isinstance(integrator, Integrator | Leapfrog | None):
             raise InputError(f"integrator is {integrator!r}: expected eg.Euler(), eg.Splitting() or eg.Leapfrog()")
         chosen = default_integrator(recipe) if integrator is None else integrator
-        # a trajectory draws a fresh momentum anyway
-        if resample_every is not None and not isinstance(chosen, Leapfrog):
+        if resample_every is not None:
+            if isinstance(chosen, Leapfrog):
+                raise InputError(
+                    f"resample_every={resample_every} has no effect here: eg.Leapfrog (eg.hmc) draws a fresh momentum "
+                    "for every trajectory. Leave it out; eg.Leapfrog(steps=...) sets how long a trajectory is"
+                )
             chosen = Resampled(chosen, resample_every)
         self.integrator = chosen
         self.gradient_noise = as_gradient_noise(gradient_noise)
@@ -174,8 +182,8 @@ class Kernel(eqx.Module):
         gradient = gradients[0] if len(gradients) == 1 else tree.mean(*gradients)
         after_friction = phase if report.after_friction is None else report.after_friction
         always = jnp.ones((), bool)
-        info = StepInfo(potential, report.cuts, report.largest_step, always, tree.norm(gradient), after_friction)
-        return State(phase, noise, state.steps + 1), info
+        met = (always, tree.norm(gradient), after_friction, report.mean_momentum)
+        return State(phase, noise, state.steps + 1), StepInfo(potential, report.cuts, report.largest_step, *met)
 
     def _setting(self, state: State, step_size: Any, temperature: Any) -> Setting:
         # in the dtype of the position: a float32 schedule and a float64 temperature could not meet

@@ -85,10 +85,13 @@ class Splitting(Integrator):
             kick = Combination.of(kick.value())  # added up once, for both half kicks
         momentum = Combination.of(getattr(phase, name)) + kick
         phase, momentum = _thermostats_before(recipe, phase, momentum, points[0], setting)
+        before = momentum
         momentum, report = _friction(
             recipe, phase, momentum, diffusion, points, draws[name], setting, noise, is_whole_kick
         )
         report = report._replace(after_friction=phase._replace(**{name: momentum.value()}))
+        if not is_whole_kick:
+            report = report._replace(mean_momentum=(before + momentum).scaled(0.5).value())
         phase, momentum = _thermostats_after(recipe, phase, momentum, points[0], setting)
         if is_whole_kick:
             return _move(recipe, phase, momentum, evaluations, setting, setting.step_size), report

@@ -22,8 +22,10 @@ from ergodica.output.labelled import (
     DRAW_AXES,
     FILE_FORMAT,
     HALVED_PREFIX,
+    TEMPERATURE_AXES,
     WITNESS_PREFIX,
     Moments,
+    Temperatures,
     datatree,
     dimensions,
     moments_from,
@@ -50,6 +52,7 @@ class Loaded(NamedTuple):
     moments: Moments | None = None
     halved: "Loaded | None" = None
     witness: "Loaded | None" = None
+    temperatures: Temperatures | None = None
 
 
 def save(tree: "xr.DataTree", path: Path | str, overwrite: bool = False) -> None:
@@ -68,6 +71,7 @@ def save_blocks(
     moments: Any = None,
     halved: Any = None,
     overwrite: bool = False,
+    temperatures: Temperatures | None = None,
 ) -> None:
     """As `save(datatree(...), path)`, from draws that need not fit in memory.
 
@@ -77,7 +81,7 @@ def save_blocks(
 
     with _new_file(path, overwrite) as temporary:
         _check_room(temporary, sum(_bytes(value) for value in (*posterior.values(), *stats.values())))
-        _write(datatree(None, {}, settings, moments, halved), temporary)
+        _write(datatree(None, {}, settings, moments, halved, temperatures=temperatures), temporary)
         with h5netcdf.File(temporary, "a") as file:
             for group, variables in (("posterior", posterior), ("sample_stats", stats)):
                 if variables:
@@ -311,7 +315,9 @@ def _part(reader: _Reader, file: Any, path: Path, prefix: str) -> Loaded:
     stats = reader.variables(file, prefix + "sample_stats")
     settings = settings_of(dict(file[prefix + "sample_stats"].attrs) if prefix else dict(file.attrs))
     moments = moments_from(reader.variables(file, prefix + "moments"))
-    return Loaded(unnamed(posterior) if posterior else None, stats, settings, moments)
+    measured = reader.variables(file, prefix + "temperatures")
+    temperatures = Temperatures(*(measured[name] for name, _ in TEMPERATURE_AXES)) if measured else None
+    return Loaded(unnamed(posterior) if posterior else None, stats, settings, moments, temperatures=temperatures)
 
 
 def _nameless_file(folder: Path) -> Any:

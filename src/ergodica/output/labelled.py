@@ -5,6 +5,8 @@ Names of the numbers in a position are paths joined by '.', as `layer.weight`; a
 posterior       the position by name, dimensions (chain, draw, <name>_dim_0, ...)
 sample_stats    what each step met, (chain, draw)
 moments         count, mean.<name>, variance.<name> by chain, where the draws were not kept
+temperatures    by coordinate of the momentum, (chain, stretch, coordinate): stretches of `steps` steps; `place`: where
+                a coordinate is, counted through the position
 halved_...      the same of the run with half the step size
 witness_...     of a tuned run, the same of the one with twice the step size
 """
@@ -12,7 +14,7 @@ witness_...     of a tuned run, the same of the one with twice the step size
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 BARE_NAME = "position"
 DRAW_AXES = ("chain", "draw")
 FILE_FORMAT = 2  # 1: of version 0.1.0, without checksums
+TEMPERATURE_AXES = (("temperature", ("chain", "stretch", "coordinate")), ("steps", ("stretch",)),
+                    ("place", ("coordinate",)))  # fmt: skip
 LIBRARY_NAME = "ergodica"
 HALVED_PREFIX, WITNESS_PREFIX = "halved_", "witness_"
 AS_JSON = "json_attributes"  # names of the attributes that hold JSON, where netCDF has no type for a setting
@@ -43,6 +47,18 @@ class Moments:
     variance: PyTree
 
 
+class Temperatures(NamedTuple):
+    """Of each coordinate of the momentum, in stretches of a run: T (1 + b) where gradient noise makes variances 1 + b
+    times as large."""
+
+    values: np.ndarray
+    """(chain, stretch, coordinate)."""
+    steps: np.ndarray
+    """Of each stretch."""
+    places: np.ndarray
+    """Of the coordinates, counted through the position."""
+
+
 def datatree(
     posterior: PyTree,
     stats: dict[str, Any],
@@ -50,6 +66,7 @@ def datatree(
     moments: Moments | None = None,
     halved: Any = None,
     witness: Any = None,
+    temperatures: Temperatures | None = None,
 ) -> "xr.DataTree":
     """All that a run leaves. `posterior` has leaves (chain, draw, ...), or is None where only `moments` were kept.
 
@@ -57,21 +74,29 @@ def datatree(
     """
     import xarray as xr
 
-    groups = _groups(posterior, stats, settings, moments)
+    groups = _groups(posterior, stats, settings, moments, temperatures)
     for prefix, other in ((HALVED_PREFIX, halved), (WITNESS_PREFIX, witness)):
         if other is not None:
-            parts = _groups(other.posterior, other.stats, other.settings, other.moments)
+            measured = getattr(other, "temperatures", None)
+            parts = _groups(other.posterior, other.stats, other.settings, other.moments, measured)
             groups |= {prefix + name: dataset for name, dataset in parts.items()}
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes(settings)), **groups})
 
 
-def _groups(posterior: PyTree, stats: dict, settings: dict, moments: Moments | None) -> "dict[str, xr.Dataset]":
+def _groups(
+    posterior: PyTree, stats: dict, settings: dict, moments: Moments | None, temperatures: Temperatures | None
+) -> "dict[str, xr.Dataset]":
     groups = {}
     if posterior is not None:
         groups["posterior"] = dataset(named(posterior), DRAW_AXES, attributes(settings))
     groups["sample_stats"] = dataset(dict(stats), DRAW_AXES, attributes(settings))
     if moments is not None:
         groups["moments"] = dataset(moment_variables(moments), DRAW_AXES[:1], attributes(settings))
+    if temperatures is not None:
+        import xarray as xr
+
+        pairs = zip(TEMPERATURE_AXES, temperatures, strict=True)
+        groups["temperatures"] = xr.Dataset({name: (dims, x) for (name, dims), x in pairs})
     return groups
 
 

@@ -55,10 +55,8 @@ def noise_of(target: Posterior, found: Laplace, temperature: float, seed: int) -
     each = int(np.clip(DRAWS * FULL_ROWS // target.size, FEWEST_EACH, DRAWS))
     groups = DRAWS // each
     longest = max(1, min(BLOCK_NUMBERS // layout.size, -(-target.size // groups)))
-    is_dense, root = (
-        peak.root.is_dense,
-        PosteriorRoot(*(None if x is None else jnp.asarray(x, layout.dtype) for x in peak.root)),
-    )  # type: ignore[arg-type]
+    is_dense = peak.root.is_dense
+    root: Any = jax.tree.map(lambda x: jnp.asarray(x, layout.dtype), peak.root)
     centre, bare = found.position(peak.point), target.without_data()
     total: Any = 0.0
     sums, counts = np.zeros((DRAWS, layout.size)), np.zeros(DRAWS)

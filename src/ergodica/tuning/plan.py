@@ -49,6 +49,8 @@ class SamplingWay(NamedTuple):
     """"minibatches", "all data" (the splitting) or "Metropolis"."""
     passes: float
     """Over the data, with the witness."""
+    cost: float
+    """The same with what steps cost beside their rows."""
     step_size: float
     steps: float
     friction: float | None = None
@@ -90,7 +92,7 @@ class SamplingWay(NamedTuple):
         assert self.friction is not None
         step, friction = self.step_size / 2, 2 * self.friction
         time = float(law.time_of_squares(step, self.c, self.slowest))
-        return self._replace(step_size=step, friction=friction, steps=4 * self.steps, passes=4 * self.passes, time=time)
+        return self._replace(step_size=step, friction=friction, steps=4 * self.steps, time=time)
 
 
 class Costs(NamedTuple):
@@ -148,9 +150,9 @@ def ways(
 def _preference(way: SamplingWay, costs: Costs) -> float:
     """What it costs with the doubt there is about it."""
     if way.method == "Metropolis":
-        return way.passes
+        return way.cost
     is_small = way.method == "all data" and costs.rows * costs.operations < MIDDLE_OPERATIONS
-    return way.passes * (100.0 if is_small else DOUBT)
+    return way.cost * (100.0 if is_small else DOUBT)
 
 
 def _length(accuracy: Accuracy, z: float, s: float, motion: "SplittingMotion", share: float) -> float:
@@ -176,11 +178,14 @@ class SplittingMotion(NamedTuple):
         """tau and tau2 of the direction that takes longest."""
         return float(law.time_of_means(*self)), float(law.time_of_squares(*self))
 
-    def way(self, method: str, steps: float, witness: float, passes: float, **more: Any) -> SamplingWay:
+    def way(self, method: str, length: tuple[float, float], rows: float, costs: Costs, **more: Any) -> SamplingWay:
+        """With steps of the run and of the witness, and the rows that a step reads."""
         friction, time = float(law.friction_of(self.c, self.step_size)), self.times()[1]
+        passes, cost = (sum(length) * each / costs.rows for each in (rows, rows + costs.beside))
         return SamplingWay(
-            method, passes, self.step_size, steps, friction, witness, time=time, slowest=self.slowest, **more
-        )
+            method, passes, cost, self.step_size, length[0], friction, length[1], time=time, slowest=self.slowest,
+            **more,
+        )  # fmt: skip
 
 
 def _shortest(accuracy: Accuracy, z: float, s: float, motion: SplittingMotion) -> tuple[float, float]:
@@ -194,8 +199,7 @@ def _all_data(accuracy: Accuracy, z: float, costs: Costs, slowest: float) -> Sam
     """The splitting; on a Gaussian without bias, so a sixth of the tolerance is left for what is not Gaussian."""
     step = law.LARGEST_STEP
     motion = SplittingMotion(step, 2 / (step * math.sqrt(slowest)), slowest)  # where the slowest direction is fastest
-    steps, witness = _shortest(accuracy, z, accuracy.sd / 6, motion)
-    return motion.way("all data", steps, witness, (steps + witness) * (1 + costs.beside / costs.rows))
+    return motion.way("all data", _shortest(accuracy, z, accuracy.sd / 6, motion), costs.rows, costs)
 
 
 def _metropolis(size: int, accuracy: Accuracy, z: float, costs: Costs, slowest: float) -> SamplingWay:
@@ -203,8 +207,9 @@ def _metropolis(size: int, accuracy: Accuracy, z: float, costs: Costs, slowest: 
     turn = QUARTER_TURN / math.sqrt(slowest)
     leaps, time = trajectory(turn**2 / 4 * math.sqrt(size))
     steps = LENGTH_MARGIN * time * z**2 * max(1 / accuracy.mean**2, 1 / (2 * accuracy.sd**2))
-    passes = steps * (leaps + 1) * (1 + costs.beside / (3 * costs.rows))
-    return SamplingWay("Metropolis", passes, turn / leaps, steps, leaps=leaps, time=time, slowest=slowest)
+    passes = steps * (leaps + 1)
+    cost = passes * (1 + costs.beside / (3 * costs.rows))  # a leap does less beside its gradient than a step
+    return SamplingWay("Metropolis", passes, cost, turn / leaps, steps, leaps=leaps, time=time, slowest=slowest)
 
 
 def trajectory(one_leap_error: float) -> tuple[int, float]:
@@ -231,7 +236,7 @@ def _minibatches(noise: Noise, accuracy: Accuracy, z: float, costs: Costs, slowe
         for share in BIAS_SHARES:
             way = _batch_way(w, share * accuracy.sd, size, accuracy, z, costs, slowest)
             found += [] if way is None else [way]
-    return [min(found, key=lambda way: way.passes)] if found else []
+    return [min(found, key=lambda way: way.cost)] if found else []
 
 
 def _batch_way(
@@ -246,9 +251,7 @@ def _batch_way(
     if not s < accuracy.sd:
         return None
     motion = SplittingMotion(step, c, slowest)
-    steps, witness = _shortest(accuracy, z, s, motion)
-    passes = (steps + witness) * (2 * size + costs.beside) / costs.rows
-    return motion.way("minibatches", steps, witness, passes, batch_size=size, bias=s)
+    return motion.way("minibatches", _shortest(accuracy, z, s, motion), 2 * size, costs, batch_size=size, bias=s)
 
 
 def predicted_bias(way: SamplingWay, noise: Noise | None, rows: int, shares: np.ndarray | None) -> np.ndarray | float:

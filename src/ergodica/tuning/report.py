@@ -53,8 +53,9 @@ def _verdict(plan: Settings, outcome: Outcome) -> str:
 def _figures(outcome: Outcome) -> dict[str, Any]:
     if outcome.sums is None or outcome.answer is None:
         return {}
-    found = outcome.sums
+    found, asked = outcome.sums, outcome.answer.settings.accuracy
     return plain({
+        "mean_allowed": asked.mean, "sd_allowed": asked.sd,
         "names": names_of(outcome.answer.run.posterior), "mean_bias": found.mean_bias, "mean_error": found.mean_error,
         "sd_bias": found.sd_bias, "sd_error": found.sd_error, "z": found.z,
     })  # fmt: skip

@@ -25,6 +25,9 @@ from ergodica.tuning.noise import Noise, noise_of
 from ergodica.tuning.plan import Costs, SamplingWay, costs_of, direction_shares, predicted_bias, ways
 
 FEWEST_ROWS = 64  # below, minibatches are not looked at
+DOUBT_WORDS = (
+    "a step costs something beside its rows, and without a Metropolis test a way must be cheaper by half to be chosen"
+)
 START_WIDTHS = 2.0  # times Laplace's: chains begin further apart than the posterior is wide
 NOT_WITH_TUNING = ("batch_size", "integrator", "gradient_noise", "estimator", "share_batches", "batches", "warmup",
                    "thin", "resample_every")  # fmt: skip
@@ -141,7 +144,8 @@ class Settings:
             return f"{found.trouble}: all data, and widths from pilot runs"
         prices = ", ".join(f"{way.passes:,.0f} with {way.method}" for way in self.ways)
         rows = "passes over the data" if isinstance(target, Posterior) else "gradients"
-        return f"{rows} predicted: {prices}"
+        doubt = "" if self.way.passes <= min(way.passes for way in self.ways) else f"; {DOUBT_WORDS}"
+        return f"{rows} predicted: {prices}{doubt}"
 
     def to_dict(self) -> dict[str, Any]:
         """For the file of a run."""

@@ -71,7 +71,7 @@ def carried_out(plan: Settings, place: Place) -> Outcome:
     spent = sum(rung.passes() for rung in outcome.rungs)
     exact = [way for way in plan.ways if way.method == "Metropolis"]
     # not where it would take ten times what was spent in vain
-    if outcome.is_reached or not exact or exact[0].passes > 10 * max(spent, plan.way.passes):
+    if outcome.is_reached or not exact or exact[0].cost > 10 * max(spent, plan.way.cost):
         return outcome
     second = metropolis(plan, place)
     return second._replace(rungs=outcome.rungs + second.rungs) if second.answer is not None else outcome

@@ -34,8 +34,8 @@ def test_a_run_that_is_fine_passes_everything():
     names = [check.name for check in diagnosis.checks]
     assert names == [
         "finite", "moving", "R-hat", "bulk ESS", "tail ESS", "Monte Carlo error", "settled", "kinetic temperature",
-        "bias of means", "bias of sds", "Stein discrepancy", "configurational temperature", "dispersed starts",
-        "width of the law",
+        "bias of means", "bias of sds", "Stein discrepancy", "configurational temperature",
+        "configurational by coordinate", "dispersed starts", "width of the law",
     ]  # fmt: skip
     assert str(diagnosis).endswith("No problem was found in what was looked at.")
     assert diagnosis.notes == ()
@@ -95,7 +95,9 @@ def test_a_biased_step_is_seen_by_halving_it(draws, wrong):
 
 def test_the_target_sees_a_wrong_law_without_a_second_run():
     diagnosis = diagnose({"w": autoregressive(sd=1.15)}, statistics(), SETTINGS, target=TARGET)
-    assert failed(diagnosis) == {"Stein discrepancy", "configurational temperature"}
+    assert failed(diagnosis) == {
+        "Stein discrepancy", "configurational temperature", "configurational by coordinate",
+    }  # fmt: skip
     assert diagnosis["configurational temperature"].figure == pytest.approx(1.15**2 - 1, abs=0.1)
     hot = diagnose(
         {"w": autoregressive(sd=2**0.5)}, statistics(temperature=2), SETTINGS | {"temperature": 2}, target=TARGET
@@ -265,3 +267,40 @@ def test_chains_that_have_not_met_get_no_factor():
     assert {"bulk ESS", "Monte Carlo error"} <= failed(diagnosis)
     assert "times as long" not in str(diagnosis)
     assert "they have not met" in diagnosis["bulk ESS"].explanation
+
+
+@pytest.mark.parametrize(
+    ("shape", "numbers", "ranked"),
+    [((4, 20_000, 20), 20, 2_500), ((4, 6_000, 500), 250, 1_000), ((64, 500, 20), 20, 500), ((4, 500, 30), 30, 500)],
+)
+def test_the_work_of_a_diagnosis_is_bounded(shape, numbers, ranked, monkeypatch):
+    """Ranks of at most a million draws, however long the run; and the report says so."""
+    from ergodica.diagnostics import columns
+
+    seen = []
+    original = columns.in_two
+    monkeypatch.setattr(columns, "in_two", lambda x: seen.append(x.shape) or original(x))
+    chains, draws, _size = shape
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    diagnosis = diagnose({"w": x}, statistics(chains, draws), SETTINGS)
+    ((k, _, length),) = seen
+    assert k == numbers
+    assert 0.9 * ranked <= length <= ranked
+    assert k * chains * length <= columns.RANKED_DRAWS
+    is_thinned = length < draws
+    assert any(f"from {length:,} draws of each chain" in note for note in diagnosis.notes) == is_thinned
+    assert f"{chains} chains of {draws:,} draws" in diagnosis.title
+    assert diagnosis["bulk ESS"].passed
+    again = diagnose({"w": x}, statistics(chains, draws), SETTINGS)
+    assert str(again) == str(diagnosis)
+
+
+def test_errors_of_a_long_run_are_those_of_all_its_draws():
+    """Ranks are of 2,500 draws a chain; the mean of 20,000 is known better than that."""
+    draws = {"w": autoregressive(draws=20_000, size=2, a=0.3)}
+    found = diagnose(draws, statistics(draws=20_000), SETTINGS).figures
+    exact = np.sqrt((1.3 / 0.7) / 80_000)
+    np.testing.assert_allclose(found["mean_error"], exact, rtol=0.3)
+    slow = {"w": autoregressive(draws=20_000, size=2, a=0.995)}
+    found = diagnose(slow, statistics(draws=20_000), SETTINGS).figures
+    np.testing.assert_allclose(found["mean_error"], np.sqrt((1.995 / 0.005) / 80_000), rtol=0.4)

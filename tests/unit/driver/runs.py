@@ -30,3 +30,6 @@ def assert_same_bytes(first, second):
     assert first.stats.keys() == second.stats.keys()
     for name, values in first.stats.items():
         assert values.tobytes() == second.stats[name].tobytes(), name
+    assert (first.temperatures is None) == (second.temperatures is None)
+    for one, other in zip(first.temperatures or (), second.temperatures or (), strict=True):
+        assert one.tobytes() == other.tobytes()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ergodica as eg
-from ergodica.driver import checkpoint, load, loop
+from ergodica.driver import checkpoint, draws, engine, load, loop
 from ergodica.driver.part_folder import part_folder
 from ergodica.gradients.control import Svrg
 from ergodica.host import seal
@@ -77,6 +77,20 @@ def test_killed_in_a_write_and_resumed(whole, busy, tmp_path, monkeypatch, call)
     assert_same_bytes(run(out=out, resume=True), whole)
     assert_same_bytes(run(out=out, resume=True), whole)  # finished already: it is read
     assert os.listdir(tmp_path) == ["run.nc"]
+
+
+@pytest.mark.parametrize("call", [60, 150, 401])
+def test_rows_of_the_thermometer_are_put_together_at_the_same_steps(busy, tmp_path, monkeypatch, call):
+    """16 rows, of one step, then of two, then of four; killed before and after that."""
+    for module, name, value in ((draws, "SUM_NUMBERS", 0), (draws, "FIRST_STRETCH", 1)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(engine, "chunk_length", lambda *_: 20)
+    whole = run()
+    assert list(whole.temperatures.steps) == [4] * 15
+    out = tmp_path / "run.nc"
+    killed_at(monkeypatch, call, out=out)
+    assert_same_bytes(run(out=out, resume=True), whole)
+    assert_same_bytes(load(out), whole)
 
 
 @pytest.mark.long  # kills at chosen moments are above, at random ones in benchmarks/attacks.py

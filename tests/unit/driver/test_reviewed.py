@@ -21,7 +21,7 @@ def gaussian(q):
 def unfinished(monkeypatch, out, **changes):
     """A run that has made all its steps and was stopped before its file was written."""
 
-    def stop(*_):
+    def stop(*_, **__):
         raise InputError("the disk is full")
 
     with monkeypatch.context() as patch:

@@ -65,6 +65,14 @@ def test_more_numbers_than_a_matrix_is_held_for(monkeypatch):
     assert find_mode(data, jnp.ones(8)).is_converged
 
 
+def test_its_representation_is_one_line():
+    words = repr(eg.find_mode(eg.gallery.gaussian(300)))
+    assert words.startswith("Mode(300 numbers, potential ")
+    assert "sd from the mode" in words
+    assert "\n" not in words
+    assert len(words) < 110
+
+
 def test_a_saddle_is_left():
     target = Density(lambda q: jnp.sum(q[:2] ** 2) + (q[2] ** 2 - 1) ** 2)
     found = find_mode(target, jnp.zeros(3))

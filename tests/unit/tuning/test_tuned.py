@@ -1,6 +1,7 @@
 """`eg.sample(target)`: reached where it should be, refused or "not reached" where it should not."""
 
 import json
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -54,9 +55,26 @@ def test_the_draws_of_the_last_rung_come_again_from_its_arguments(tuned, regress
     np.testing.assert_array_equal(again.posterior, tuned.posterior)
 
 
+def test_its_diagnosis_uses_the_witness(tuned):
+    diagnosis = tuned.diagnose()
+    assert diagnosis.passed, str(diagnosis)
+    assert diagnosis["accuracy"].explanation.startswith("Reached: every mean within 0.2 sd")
+    assert diagnosis["accuracy"].figure <= diagnosis["accuracy"].tolerance == LOOSE.sd
+    assert "by a run with twice the step (order 2)" in diagnosis["bias of sds"].explanation
+    assert not diagnosis["width of the law"].is_undecided
+    assert not any("Step-size bias was not looked at" in note for note in diagnosis.notes)
+    wider = replace(tuned.witness, posterior=1.9 * tuned.witness.posterior)
+    wrong = replace(tuned, witness=wider).diagnose()
+    assert "with twice the step it differs by +" in wrong["bias of sds"].explanation
+    assert [check.name for check in wrong.checks if not check.passed] == ["bias of means", "bias of sds"]
+    missed = replace(tuned, tuning=replace(tuned.tuning, reached=False, words="NOT reached: chains have not met."))
+    assert [check.name for check in missed.diagnose().checks if not check.passed] == ["accuracy"]
+
+
 def test_a_file_keeps_report_and_witness(tuned, tmp_path):
     tuned.save(tmp_path / "run.nc")
     again = eg.load(tmp_path / "run.nc")
+    assert str(again.diagnose()) == str(tuned.diagnose())
     assert again.tuning.words == tuned.tuning.words
     assert again.tuning.reached
     np.testing.assert_array_equal(again.witness.posterior, tuned.witness.posterior)

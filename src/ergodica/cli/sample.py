@@ -100,8 +100,8 @@ def sample_command(context: click.Context, target: str, as_json: bool, out: Path
     report = [] if run.tuning is None else [str(run.tuning)]
     lines = [_words(outcome), *report, *_verdict_words(diagnosis, outcome)]
     click.echo(json.dumps(outcome) if as_json else "\n".join(lines))
-    is_right = outcome["accepted"] and not outcome["frozen"] and (diagnosis.passed or diagnosis.undecided)
-    if not is_right or not outcome.get("reached", True):
+    is_checked = diagnosis.passed or (diagnosis.undecided and run.tuning is None)
+    if not (outcome["accepted"] and not outcome["frozen"] and is_checked and outcome.get("reached", True)):
         raise click.exceptions.Exit(1)
 
 

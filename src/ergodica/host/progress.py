@@ -64,9 +64,9 @@ def waiting(words: str, show: bool = True) -> Iterator[TellShare]:
 
 
 @contextmanager
-def spinner(words: str) -> Iterator[None]:
+def spinner(words: str, is_shown: bool = True) -> Iterator[None]:
     """A turning sign until the block ends, for work whose length is not known."""
-    if not sys.stderr.isatty():
+    if not is_shown or not sys.stderr.isatty():
         yield
         return
     from rich.console import Console

@@ -18,7 +18,7 @@ from jaxtyping import PyTree
 from ergodica.diagnostics.accuracy import LEVERAGE, MeasuredNumbers, Sums, measured, sums
 from ergodica.driver.execute import execute
 from ergodica.driver.run import Run
-from ergodica.errors import InputError
+from ergodica.errors import NonFiniteError
 from ergodica.tuning import law
 from ergodica.tuning.plan import LENGTH_MARGIN, SamplingWay
 from ergodica.tuning.settings import Settings, arguments_of
@@ -201,9 +201,7 @@ def finite_rung(settings: Settings, place: Place, label: str, longer: Longer) ->
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the report says what was met
             run = place.made(settings, f"{label}, step {settings.way.step_size:.2g}", longer)
-    except InputError as error:
-        if "finite" not in str(error):
-            raise
+    except NonFiniteError:
         return None
     return LadderRung(settings, run, measured(run.posterior)) if run.is_finite else None
 

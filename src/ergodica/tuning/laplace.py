@@ -124,10 +124,12 @@ def laplace(target: Target, position: PyTree, seed: int = 0) -> Laplace:
             "use jax.custom_jvp, or give recipe, steps and step_size yourself"
         ) from error
     trouble = _trouble(target, layout, mode, peak)
-    if trouble and isinstance(target, Posterior) and target.size > LARGE_DATA:
+    rows = target.size if isinstance(target, Posterior) else 1
+    if trouble and (rows > LARGE_DATA or layout.size > LARGEST_DENSE):
+        what = f"{rows:,} rows" if rows > LARGE_DATA else f"{layout.size:,} numbers"
         raise InputError(
-            f"{trouble}: tuning for {target.size:,} rows needs a mode. Give init, a prior, or recipe, steps and "
-            "step_size yourself"
+            f"{trouble}: tuning for {what} needs a mode, and a network has none to speak of. Give init, a prior, or "
+            "recipe, steps and step_size yourself"
         )
     _check_flat(target, layout, peak)
     checked = 3.0 * GRADIENT_LINES * len(GRADIENT_LENGTHS)

@@ -225,12 +225,12 @@ def settings_for(request: Request) -> Settings:
     """The plan for what was requested."""
     position = checked(request)
     target = request.target
-    with spinner("looking for modes"):
+    with spinner("looking for modes", request.progress):
         found = laplace(target, position, request.seed)
     costs, noise = costs_of(target, found), None
     is_simple = not found.others and found.peak.is_proper and target.domain is None
     if isinstance(target, Posterior) and is_simple and target.size >= FEWEST_ROWS:
-        with spinner("measuring gradient noise"):
+        with spinner("measuring gradient noise", request.progress):
             noise = noise_of(target, found, request.temperature, request.seed)
     return planned(request, position, found, noise, costs)
 

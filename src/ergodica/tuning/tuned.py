@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.diagnostics.accuracy import Accuracy
-from ergodica.driver.checkpoint import reading, starting_over
+from ergodica.driver.checkpoint import check_same, reading, starting_over
 from ergodica.driver.execute import execute
 from ergodica.driver.identity import data_digest
 from ergodica.driver.part_folder import part_folder
@@ -134,11 +134,7 @@ def _check_same(before: Any, identity: dict[str, Any], path: Path) -> None:
         raise InputError(
             f"{path} holds a run that was not tuned: resume it with its own settings, or give another `out`"
         )
-    other = [name for name, value in identity.items() if before.get(name) != value]
-    if other:
-        raise InputError(
-            f"{path} holds another run (other: {', '.join(other)}): give the same call as before, or another `out`"
-        )
+    check_same(before, identity, path)
 
 
 def _plan(request: Request, position: PyTree, identity: dict[str, Any], out: Path, folder: Path) -> Settings:

@@ -191,7 +191,7 @@ def test_damage_to_a_plan_is_named(stopped, tmp_path):
 
 def test_another_call_is_refused_and_the_default_accuracy_is_the_default(stopped):
     out = stopped.with_name("run.nc")
-    with pytest.raises(eg.InputError, match=r"holds another run \(other: accuracy\)"):
+    with pytest.raises(eg.InputError, match=r"holds another run: accuracy"):
         run(out=out, resume=True, accuracy=None)
     one, other = (tuned._identity(tuned.Request(TARGET, accuracy=x), TARGET.init) for x in (None, eg.Accuracy()))
     assert one == other

@@ -87,7 +87,7 @@ def test_a_run_on_disk_is_the_same_and_is_resumed(tuned, regression, tmp_path):
     assert not (tmp_path / "run.nc.part").exists()
     again = eg.sample(regression, accuracy=LOOSE, out=out, resume=True, progress=False)
     np.testing.assert_array_equal(again.posterior, tuned.posterior)
-    with pytest.raises(eg.InputError, match=r"holds another run .*seed"):
+    with pytest.raises(eg.InputError, match=r"holds another run: seed"):
         eg.sample(regression, accuracy=LOOSE, out=out, resume=True, seed=1, progress=False)
 
 
@@ -226,3 +226,98 @@ def test_what_the_witness_shows_beyond_the_prediction_counts_as_bias():
     expected = sums(accuracy, measured(run), measured(wide), (0.0, 0.3))
     assert expected.is_within(accuracy)
     assert np.all(expected.sd_bias == 0)
+
+
+# -- more than 2,000 numbers, more than a million rows ----------------------------------------------------------
+
+
+def test_a_large_position_is_scaled_by_a_diagonal_with_few_directions_corrected():
+    """Widths from 0.01 to 10 and five directions that the diagonal does not see: R makes all of them equal."""
+    size, rng = 2_100, np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((size, 5)))[0]
+    extra, widths = np.array([200.0, 50.0, 10.0, -0.9, -0.95]), np.geomspace(0.01, 10, size)
+
+    def potential(q):
+        y = q / widths
+        return (y @ y + jnp.sum(extra * (y @ turn) ** 2)) / 2
+
+    target = eg.Density(potential, init=np.zeros(size))
+    settings = eg.tune(target)
+    root = settings.root
+    assert not root.is_dense
+    assert root.vectors.shape == (size, 5)
+    u = rng.standard_normal((3, size))
+    np.testing.assert_allclose(root.pulled(root.pushed(u)), u, atol=1e-8)
+    # R^T H R: the five directions have curvature 1, and no other is far from it
+    scaled = root.pushed(u) / widths
+    curvature = np.sum(scaled**2, axis=1) + np.sum(extra * (scaled @ turn) ** 2, axis=1)
+    assert np.all(curvature / np.sum(u**2, axis=1) < 1.05)
+    assert 0.4 < settings.laplace.peak.slowest <= 1
+    assert settings.arguments["recipe"].curl["momentum", "position"] is not None
+
+
+def test_low_rank_scale_is_its_dense_matrix():
+    from ergodica.operators import LowRank, LowRankOperator, scaled
+    from ergodica.tree import Layout
+
+    rng, layout = np.random.default_rng(3), Layout.of(jnp.zeros(6))
+    vectors = jnp.asarray(np.linalg.qr(rng.standard_normal((6, 2)))[0])
+    value = LowRank(jnp.arange(1.0, 7.0), vectors, jnp.array([2.0, -0.5]))
+    dense = np.diag(np.arange(1.0, 7.0)) @ (np.eye(6) + vectors @ np.diag([2.0, -0.5]) @ vectors.T)
+    operator = LowRankOperator(value, layout)
+    np.testing.assert_allclose(operator.to_dense(), dense, rtol=1e-12)
+    np.testing.assert_allclose(operator.transpose().to_dense(), dense.T, rtol=1e-12)
+    np.testing.assert_allclose(scaled(3.0, operator).to_dense(), 3 * dense, rtol=1e-12)
+    recipes = [eg.sghmc(1.5, scale=one) for one in (value, jnp.asarray(dense))]
+    one, other = (
+        eg.sample(eg.gallery.gaussian(6), recipe, steps=5, step_size=0.1, chains=1, progress=False)
+        for recipe in recipes
+    )
+    np.testing.assert_allclose(one.posterior, other.posterior, rtol=1e-9)
+
+
+def test_every_row_of_a_rare_feature_is_looked_at(monkeypatch):
+    from ergodica.tuning import noise
+
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((5_000, 3)) * (rng.random((5_000, 3)) < [1.0, 0.5, 0.004])
+    target = eg.Posterior(lambda w: -jnp.sum(w**2), lambda w, b: -((b["x"] @ w) ** 2), {"x": x}, init=np.zeros(3))
+    monkeypatch.setattr(noise, "RARE_ROWS", 100)
+    monkeypatch.setattr(noise, "MOST_ROWS", 1_000)
+    np.testing.assert_array_equal(noise.rare_rows(target, 700), x[:, 2] != 0)
+    blocks = list(noise._looked_at(target, 300, rng))
+    rows, weights = (np.concatenate(part) for part in zip(*((b["x"], w) for b, w in blocks), strict=True))
+    seen = weights > 0
+    assert seen.sum() == 1_000
+    assert weights.sum() == pytest.approx(5_000)
+    assert np.sum(rows[seen][:, 2] != 0) == np.sum(x[:, 2] != 0)
+    assert np.all(weights[seen & (rows[:, 2] != 0)] == 1)
+
+
+def test_minibatches_at_another_temperature(regression):
+    run = eg.sample(regression, accuracy=LOOSE, temperature=2.0, progress=False)
+    _, sd = closed_form(regression)
+    assert run.tuning.reached
+    assert run.tuning.settings.method == "minibatches"
+    assert np.all(np.abs(run.posterior.std(axis=(0, 1)) / (np.sqrt(2) * sd) - 1) < LOOSE.sd)
+
+
+def test_data_on_disk_give_the_draws_of_those_in_memory(regression, tuned, tmp_path):
+    for name, array in regression.data.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    source = eg.data.npy({name: tmp_path / f"{name}.npy" for name in regression.data})
+    target = eg.Posterior(regression.log_prior, regression.log_likelihood, source, init=np.zeros(3, np.float32))
+    run = eg.sample(target, accuracy=LOOSE, progress=False)
+    assert run.tuning.reached
+    assert run.tuning.settings.method == "minibatches"
+
+
+def test_chains_that_remember_longer_than_a_segment_have_larger_errors():
+    """An autoregression whose time is a fifth of a chain: the scatter of segments alone says a third of the error."""
+    rng, rho = np.random.default_rng(4), np.exp(-1 / 400)
+    draws = np.zeros((4, 8_000, 200))
+    for step in range(1, 8_000):
+        draws[:, step] = rho * draws[:, step - 1] + np.sqrt(1 - rho**2) * rng.standard_normal((4, 200))
+    found = measured(draws)
+    true = np.sqrt(2 * 400 / 32_000)
+    assert np.mean(found.mean_error * found.sd) == pytest.approx(true, rel=0.2)

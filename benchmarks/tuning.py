@@ -181,6 +181,7 @@ def gradients(seeds: int) -> Iterator[Bar]:
 
     seeds, ratios, by_hand = min(seeds, 3), {}, {}
     for name in posteriordb.POSTERIORS:
+        jax.clear_caches()  # NUTS compiles for each chain, and the maps of memory run out
         known = cases.shared_posterior(name)
         met = list(answers(known, seeds))
         nuts = [counted(known, seed, NUTS_DRAWS) for seed in range(seeds)]
@@ -310,7 +311,7 @@ def main() -> int:
             print(bar, flush=True)
     print("\n| what | measured | bar | met |\n|---|---|---|---|", *bars, sep="\n")
     if options.json:
-        options.json.write_text(json.dumps([bar._asdict() for bar in bars], indent=1))
+        options.json.write_text(json.dumps([bar._asdict() for bar in bars], indent=1, default=bool))
     return 0 if all(bar.passed for bar in bars) else 1
 
 

@@ -34,7 +34,7 @@ MOST_MODES = 5  # that are looked at closely
 FLAT_CURVATURE = {8: 1e-10, 4: 1e-6}  # of the largest, once scaled by the diagonal; by the bytes of a number
 FLOOR_CURVATURE = 1e-10
 FLAT_REACH = 10.0  # widths of a direction with next to no curvature, over which a potential should rise
-RISE_ALLOWED = 2.0  # times what Laplace's Gaussian has, for the potential at a start
+RISE_ALLOWED = 1.1  # times what Laplace's Gaussian has, for the potential at a start, and twice the temperature
 LARGE_DATA = 20_000  # rows: without a mode, all of them in every step would take too long
 GRADIENT_TOLERANCE = 0.05  # of the rise of the potential
 GRADIENT_LINES = 3
@@ -103,7 +103,7 @@ class Laplace(NamedTuple):
             position = self.position(peak.pushed(shift))
             if target.domain is None or contains(target.domain, position):
                 rise = _evaluated(target, self.layout, peak.pushed(shift))[0] - peak.potential
-                if rise <= RISE_ALLOWED * (float(shift @ shift) / 2 + self.size * temperature):
+                if rise <= RISE_ALLOWED * float(shift @ shift) / 2 + 2 * temperature:
                     return jax.tree.map(np.asarray, position)
             shift = shift / 2
         return jax.tree.map(np.asarray, self.position(peak.point))

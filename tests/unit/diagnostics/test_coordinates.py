@@ -272,13 +272,13 @@ def test_sums_of_a_frozen_chain_are_left_out():
 
 def test_gradients_from_outside_and_shared_batches_are_measured_too():
     rng = np.random.default_rng(5)
-    noise = rng.normal(size=4_000)
+    noise = rng.normal(size=1_600)
     outside = eg.External(lambda q, batch, seed: q + np.array([batch, 0.0]), list(noise), init=np.zeros(2))
-    run = eg.sample(outside, eg.sghmc(), steps=1_000, step_size=0.5, **QUIET | {"warmup": 0})
+    run = eg.sample(outside, eg.sghmc(), steps=400, step_size=0.5, **QUIET | {"warmup": 0})
     bias = eg.exact_law(
         eg.sghmc(), eg.gallery.gaussian(2), 0.5, gradient_noise=np.array([1.0, 0.0]), compensate=False
     ).bias
-    np.testing.assert_allclose(mean_of(run), 1 + bias[:2], rtol=0.15)
+    np.testing.assert_allclose(mean_of(run), 1 + bias[:2], rtol=0.2)
     assert bias[0] > 0.2
     target = one_noisy_number(size=3, place=1)
     settings = QUIET | {"steps": 4_000, "step_size": 0.5, "batch_size": 100, "share_batches": True}

@@ -58,3 +58,8 @@ def traceable(what: str) -> Iterator[None]:
         raise InputError(
             f"{what} decides by a value that is known only when it runs: use jnp.where or jax.lax.cond, not if"
         ) from error
+    except TypeError as error:
+        if "shape" not in str(error):
+            raise
+        first = str(error).strip().splitlines()[0].rstrip(".")
+        raise InputError(f"{what} meets shapes that do not fit ({first}): is `init` of the right shape?") from error

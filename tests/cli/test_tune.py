@@ -56,7 +56,7 @@ def test_a_run_without_settings_its_file_and_json():
 def test_not_reached_is_exit_code_1():
     done = call("sample", "tuned_model.py:two_modes", *LOOSE)
     assert done.exit_code == 1
-    assert "NOT reached: every mean within 0.2 sd and every sd within 15 %" in done.stdout
+    assert "NOT reached: every mean within 0.2 sd and every sd within 15%" in done.stdout
     assert "WRONG  R-hat" in done.stdout
     assert done.stdout.rstrip().endswith("WRONG")
 
@@ -64,7 +64,7 @@ def test_not_reached_is_exit_code_1():
 def test_the_plan_alone():
     words = call("tune", "tuned_model.py:bowl", *LOOSE)
     assert words.exit_code == 0, words.output
-    assert words.stdout.startswith("Plan for every mean within 0.2 sd and every sd within 15 %")
+    assert words.stdout.startswith("Plan for every mean within 0.2 sd and every sd within 15%")
     told = ["--chains", "2", "--seed", "3", "--temperature", "2", "--level", "0.9", "--r-hat", "1.05", "--json"]
     plan = json.loads(call("tune", "tuned_model.py:no_start", *told).stdout)  # `init` of its module
     assert (plan["method"], plan["chains"], plan["numbers"]) == ("Metropolis", 2, 2)

@@ -19,6 +19,7 @@ import ergodica as eg
 from ergodica import samplers
 from ergodica.cli.arguments import json_option, load, load_target
 from ergodica.diagnostics import Diagnosis
+from ergodica.diagnostics.verdict import ACCURACY_CHECK
 from ergodica.driver.run import Run
 from ergodica.errors import InputError
 from ergodica.output.labelled import named
@@ -306,9 +307,11 @@ def _verdict(diagnosis: Diagnosis, spec: str, target: Target, out: Path | None, 
 def _verdict_words(diagnosis: Diagnosis, outcome: dict[str, Any]) -> list[str]:
     """Of the diagnosis what is wrong or open, and where the rest is."""
     lines = []
-    for check in diagnosis.checks:
-        if not check.passed or check.name in outcome["unsure"]:
-            lines += paragraph(check.explanation, f"  {'unsure' if check.passed else 'WRONG':<6} {check.name:<16} ")
+    listed = [check for check in diagnosis.checks if not check.passed or check.name in outcome["unsure"]]
+    listed = [check for check in listed if check.name != ACCURACY_CHECK]  # its words are above
+    width = max((len(check.name) for check in listed), default=0)
+    for check in listed:
+        lines += paragraph(check.explanation, f"  {'unsure' if check.passed else 'WRONG':<6} {check.name:<{width}} ")
     verdict = {"PASSED": "Nothing wrong was found", "NOT DECIDED": "Not decided"}.get(diagnosis.verdict, "WRONG")
     file = "" if outcome["out"] is None else f"; ergodica diagnose {outcome['out']} has all of the verdict"
     decides = "" if outcome["decides"] is None else f"; this decides: {outcome['decides']}"

@@ -157,5 +157,5 @@ def plot_command(run: Path, folder: Path, halved: Path | None) -> None:
     found = load_run(run, halved)
     for path in found.plot(folder):
         click.echo(path)
-    if found.halved is None:
+    if found.halved is None and found.tuning is None:
         click.echo("no bias against step: give --halved, a run with half the step size", err=True)

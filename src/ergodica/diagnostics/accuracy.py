@@ -67,7 +67,7 @@ class Accuracy:
 
     def words(self, count: int) -> str:
         together = f" ({self.level:.0%} for all {count} together)" if count > 1 else f" ({self.level:.0%})"
-        return f"every mean within {self.mean:g} sd and every sd within {100 * self.sd:.3g} %{together}"
+        return f"every mean within {self.mean:g} sd and every sd within {100 * self.sd:.3g}%{together}"
 
 
 class MeasuredNumbers(NamedTuple):

@@ -5,6 +5,7 @@ each other. That says nothing where all of them began at one place, nor of a law
 is what gradient noise does. So a run passes only where its starts and the width of its law were looked at.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -186,7 +187,7 @@ def accuracy_check(tuning: Any) -> Check:
     worst, allowed = math.nan, float(figures.get("sd_allowed", math.nan))
     if figures:
         worst = float(np.max(np.abs(figures["sd_bias"]) + figures["z"] * figures["sd_error"]))
-    words = tuning.words.splitlines()[0]
+    words = " ".join(itertools.takewhile(lambda line: line[:1] != " ", tuning.words.splitlines()))
     return Check(ACCURACY_CHECK, bool(tuning.reached), worst, allowed, words, is_essential=True)
 
 

@@ -1,5 +1,6 @@
 """From a request to a plan: the kernel, the chains at their start, their batches, and their pace."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -150,11 +151,15 @@ def _shape(request: Request, position: PyTree) -> DrawShape:
     if not callable(request.keep):  # tracing would take longer than many steps
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), position)
         return DrawShape(one, request.chains, dtype)
-    keep = request.keep
+    return DrawShape(kept_shapes(request.keep, position), request.chains, dtype)
+
+
+def kept_shapes(keep: Callable[[PyTree], PyTree], position: PyTree) -> PyTree:
+    """Of what a function keeps of one position."""
     one = jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keep(q)), position)
     if not jax.tree.leaves(one):
         raise InputError("the function given as keep returned no arrays: expected what is to be kept of a position")
-    return DrawShape(one, request.chains, dtype)
+    return one
 
 
 def _batches(

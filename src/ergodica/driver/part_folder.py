@@ -93,6 +93,11 @@ def check_ours(folder: Path) -> None:
     """Refuse a folder without a checkpoint, unless it holds no more than a run that was killed before its first."""
     if (folder / CHECKPOINT_FILE).exists():
         return
+    if (folder / "plan.json").exists():
+        raise InputError(
+            f"{folder} holds an unfinished run that was tuned: resume it without recipe, steps and step_size "
+            "(--sampler, --steps and --step-size), or give another `out`"
+        )
     for path in folder.iterdir():
         if path.suffix not in (".bin", ".json") and path.name != LOCK_FILE and CHECKPOINT_FILE not in path.name:
             raise InputError(f"{folder} holds {path.name} and no checkpoint: it is not of a run, give another `out`")

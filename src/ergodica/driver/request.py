@@ -139,7 +139,7 @@ class Request:
             raise InputError("resume=True continues the run of a file: give its name as `out`")
 
     def check_numbers(self) -> None:
-        """Those that are given; of a tuned run too."""
+        """Those that are given, and what is kept; of a tuned run too."""
         for name, least in WHOLE_NUMBERS.items():
             value = getattr(self, name)
             if value is not None or name in ("chains", "thin", "warmup", "seed"):
@@ -147,6 +147,8 @@ class Request:
         if self.seed > LARGEST_SEED:
             raise InputError(f"seed must be at most 2**63 - 1, got {self.seed}")
         structure.check_temperature(self.temperature)
+        if self.keep not in ("draws", "moments") and not callable(self.keep):
+            raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
 
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
@@ -157,8 +159,6 @@ class Request:
             raise InputError(
                 f"estimator is {kind_of(self.estimator)}: expected eg.ControlVariates(), eg.Svrg() or None"
             )
-        if self.keep not in ("draws", "moments") and not callable(self.keep):
-            raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
         if self.batches is not None and self.batches not in BATCH_KINDS:
             raise InputError(f"batches is {self.batches!r}: expected {', '.join(map(repr, BATCH_KINDS))}")
 

@@ -83,7 +83,7 @@ class Run:
         chains, draws = self.stats["step_size"].shape
         kept = "moments" if self.posterior is None else ", ".join(self._shapes())
         beside = "" if self.halved is None else ", beside one with half the step"
-        return f"Run({chains} chains of {draws:,} draws: {kept}{beside})"
+        return f"Run({chains} chain{'s' * (chains != 1)} of {draws:,} draws: {kept}{beside})"
 
     def __str__(self) -> str:
         return repr(self) if self.tuning is None else f"{self!r}\n{self.tuning}"

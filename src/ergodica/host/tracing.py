@@ -41,7 +41,8 @@ def digest(*parts: str | np.ndarray) -> str:
 def traced(function: Callable, *arguments: Any) -> tuple[str, list[np.ndarray]]:
     """The function's jaxpr as text, and every constant that it or anything it calls closes over."""
     closed, _, _ = eqx.filter_make_jaxpr(function)(*arguments)
-    return without_addresses(str(closed.jaxpr)), constants(closed)
+    # not str(): on a terminal that has colours in it, and a run begun there could not be resumed elsewhere
+    return without_addresses(closed.jaxpr.pretty_print(use_color=False)), constants(closed)
 
 
 def constants(closed: Any) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica.compiling import sound_filter_jit
+from ergodica.compiling import sound_filter_jit, traceable
 from ergodica.data.arrays import as_data
 from ergodica.data.source import row_count, take_rows
 from ergodica.errors import InputError
@@ -160,7 +160,8 @@ class Posterior(DataTarget):
         batch = self.rows(index) if self.source is None else self.source.glance(index)
         index = index[: row_count(batch, "data")]
         # A second size, by shapes alone: a wrong shape can agree with one batch size by accident.
-        self._check_shapes(position, jax.tree.map(lambda leaf: leaf[: max(1, index.size - 1)], batch))
+        with traceable("log_likelihood"):
+            self._check_shapes(position, jax.tree.map(lambda leaf: leaf[: max(1, index.size - 1)], batch))
         prior, terms, evaluation = run_once(_prior_terms_evaluation, self.without_data(), position, batch)
         _check_prior(prior)
         if not is_traced(terms) and not np.isfinite(terms).all():

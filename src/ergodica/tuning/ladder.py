@@ -218,6 +218,8 @@ def _is_biased(settings: Settings, found: Sums) -> bool:
 
 def complaint(settings: Settings, found: Sums) -> str:
     accuracy, parts = settings.accuracy, []
+    if unknown := int(np.sum(~np.isfinite(found.sd + found.mean))):
+        return f"{unknown} of {len(found.sd)} kept numbers never change, or are not finite: they have no sd"
     if not np.all(found.sd <= accuracy.sd):
         worst = float(np.max(found.sd))
         parts.append(f"sds may be off by {worst:.1%} (bias {np.abs(found.sd_bias).max():.1%})")

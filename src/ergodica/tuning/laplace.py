@@ -190,8 +190,8 @@ def _check_flat(target: Target, layout: Layout, peak: Peak) -> None:
     if max(abs(rise) for rise in rises) <= 1e-3:
         worst = int(np.argmax(np.abs(widest)))
         raise InputError(
-            f"the potential is flat along a line (mostly number {worst} of the position), so there is no law to sample:"
-            " give it a prior"
+            f"the potential is flat, or falls without end, along a line (mostly number {worst} of the position), so "
+            "there is no law to sample: give it a prior"
         )
 
 

@@ -1,6 +1,7 @@
 """What a tuned run says of itself: reached or not, by which method, with which bias, at what price, and what it could
 not have seen."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +31,12 @@ def tuning_of(plan: Settings, outcome: Outcome) -> Tuning:
     ]  # fmt: skip
     if answer is not None:  # as long as it became
         settings = settings.with_way(settings.way, settings.rung, int(answer.run.settings["steps"]))
-    lines = [_verdict(plan, outcome), *_labelled("method", settings.method_words()), *_labelled("why", plan.reason)]
+    lines = [*paragraph(_verdict(plan, outcome), ""), *_labelled("method", settings.method_words())]
+    lines += _labelled("why", plan.reason)
     for label, words in (("bias", _bias_words(plan, outcome)), ("sum", _sum_words(plan, outcome))):
         lines += _labelled(label, words) if words else []
     lines += _labelled("spent", _spent_words(plan, spent))
+    lines += [] if outcome.is_reached else _labelled("advice", _advice(plan, outcome))
     lines += _labelled("not seen", _not_seen(plan, outcome))
     return Tuning(outcome.is_reached, "\n".join(lines), plain(rungs), _figures(outcome), spent, settings)
 
@@ -66,15 +69,15 @@ def _bias_words(plan: Settings, outcome: Outcome) -> str:
     if answer is None:
         return ""
     if witness is None:
-        return "none of the step: a Metropolis test makes the law exact"
+        return "none: the Metropolis test makes the law exact, whatever the step"
     way = answer.settings.way
     here, there = plan.bias(way), plan.bias(way.doubled())
     expected = float(np.mean((1 + np.asarray(there)) / (1 + np.asarray(here)) - 1))
     seen = float(np.mean(witness.measured.sd / answer.measured.sd - 1))
     beyond = 0.0 if outcome.sums is None else float(np.max(np.abs(outcome.sums.sd_bias - here)))
-    words = f"sds {float(np.max(here)):+.1%} predicted in the worst number; " if way.batch_size is not None else ""
-    words += f"against twice the step sds are {seen:+.1%} on average, {expected:+.1%} predicted; beyond the prediction "
-    return words + (f"up to {beyond:.1%} at this step" if beyond else "nothing was seen")
+    words = f"{float(np.max(here)):+.1%} predicted for the worst sd; " if way.batch_size is not None else ""
+    words += f"those of the witness, with twice the step, differ by {seen:+.1%} on average, {expected:+.1%} predicted; "
+    return words + (f"up to {beyond:.1%} at this step was not predicted" if beyond else "the rest is within chance")
 
 
 def _sum_words(plan: Settings, outcome: Outcome) -> str:
@@ -82,17 +85,34 @@ def _sum_words(plan: Settings, outcome: Outcome) -> str:
         return ""
     found, accuracy = outcome.sums, plan.accuracy
     names, parts = names_of(outcome.answer.run.posterior), []
-    for what, total, bias, error, allowed in (
-        ("sd", found.sd, found.sd_bias, found.sd_error, accuracy.sd),
-        ("mean", found.mean, found.mean_bias, found.mean_error, accuracy.mean),
+    modes = len(plan.laplace.others) + 1
+    half = f", half of what was asked, as {modes} modes were found" if modes > 1 else ""
+    for what, total, bias, error, allowed, why in (
+        ("sd", found.sd, found.sd_bias, found.sd_error, accuracy.sd, ""),
+        ("mean", found.mean, found.mean_bias, found.mean_error, accuracy.mean, half),
     ):
         worst = int(np.argmax(np.nan_to_num(total, nan=np.inf)))
+        digits = max(3, 1 - math.floor(math.log10(allowed)))
         parts.append(
-            f"{what} of {names[worst]}: bias {abs(bias[worst]):.3f} + {found.z:.2f} x error {error[worst]:.4f} = "
-            f"{total[worst]:.3f} of {allowed:g}"
+            f"worst {what}, of {names[worst]}: bias {abs(bias[worst]):.{digits}f} + {found.z:.2f} x error "
+            f"{error[worst]:.{digits + 1}f} = {total[worst]:.{digits}f}, and {allowed:g} is allowed{why}"
         )
-    seen = "" if outcome.witness is None else f" (errors with those of the comparison, over {LEVERAGE:g})"
-    return f"in the worst numbers, in sds: {'; '.join(parts)}{seen}"
+    seen = f"; errors count 1/{LEVERAGE:g} of that of the comparison with the witness" if outcome.witness else ""
+    return f"{'; '.join(parts)} (in units of the sd{seen})"
+
+
+def _advice(plan: Settings, outcome: Outcome) -> str:
+    """What to do where the accuracy was not reached."""
+    found, asked, other = outcome.sums, plan.asked, "change variables so that the posterior is closer to a Gaussian"
+    if found is None:
+        return f"give a start nearer to the posterior (init=), use float64, or {other}"
+    if not (np.isfinite(found.sd).all() and np.isfinite(found.mean).all()):
+        return "leave out of keep= what never changes"
+    if found.r_hat > asked.r_hat:
+        return f"do not use these draws: chains are in several modes, or in a funnel that some do not enter; {other}"
+    mean, sd = np.max(found.mean) * asked.mean / plan.accuracy.mean, np.max(found.sd)
+    mean, sd = (math.ceil(100 * max(x, least)) / 100 for x, least in ((mean, asked.mean), (sd, asked.sd)))
+    return f"{other}, or ask for less: these draws would do for eg.Accuracy(mean={mean:g}, sd={sd:g})"
 
 
 def _spent(plan: Settings, outcome: Outcome) -> dict[str, float]:

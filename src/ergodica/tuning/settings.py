@@ -10,13 +10,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.diagnostics.accuracy import Accuracy
+from ergodica.driver.build import kept_shapes
 from ergodica.driver.request import LARGEST_SEED, PerChain, Request, Same
 from ergodica.errors import InputError
 from ergodica.gradients.control import ControlVariates
 from ergodica.host.progress import spinner
 from ergodica.host.validate import kind_of
 from ergodica.integrators import Leapfrog, Splitting
-from ergodica.report import plain
+from ergodica.report import paragraph, plain
 from ergodica.samplers import hmc, sghmc
 from ergodica.targets import Posterior, Target
 from ergodica.tuning.curvature import PosteriorRoot
@@ -25,8 +26,9 @@ from ergodica.tuning.noise import Noise, noise_of
 from ergodica.tuning.plan import Costs, SamplingWay, costs_of, direction_shares, predicted_bias, ways
 
 FEWEST_ROWS = 64  # below, minibatches are not looked at
+PRICED = {"Metropolis": "all data and a Metropolis test", "all data": "all data and no test"}
 DOUBT_WORDS = (
-    "a step costs something beside its rows, and without a Metropolis test a way must be cheaper by half to be chosen"
+    "a step costs more than its rows, and a way without a Metropolis test must be cheaper by a third to be chosen"
 )
 START_WIDTHS = 2.0  # times Laplace's: chains begin further apart than the posterior is wide
 NOT_WITH_TUNING = ("batch_size", "integrator", "gradient_noise", "estimator", "share_batches", "batches", "warmup",
@@ -142,7 +144,7 @@ class Settings:
             return f"{len(found.others) + 1} modes were found, and control variates are centred at one: all data"
         if not found.peak.is_proper:
             return f"{found.trouble}: all data, and widths from pilot runs"
-        prices = ", ".join(f"{way.passes:,.0f} with {way.method}" for way in self.ways)
+        prices = ", ".join(f"{way.passes:,.0f} with {PRICED.get(way.method, way.method)}" for way in self.ways)
         rows = "passes over the data" if isinstance(target, Posterior) else "gradients"
         doubt = "" if self.way.passes <= min(way.passes for way in self.ways) else f"; {DOUBT_WORDS}"
         return f"{rows} predicted: {prices}{doubt}"
@@ -160,30 +162,23 @@ class Settings:
     def method_words(self) -> str:
         way = self.way
         if way.method == "Metropolis":
-            leaps = f"{way.leaps} leapfrog steps of {way.step_size:.3g} in whitened units"
+            leaps = f"{way.leaps} leapfrog step{'s' * (way.leaps != 1)} of {way.step_size:.3g} in whitened units"
             return f"all data, trajectories of {leaps}, each with a Metropolis test"
         batch = "all data" if way.batch_size is None else f"minibatches of {way.batch_size} with control variates"
         return f"{batch}, step {way.step_size:.3g} in whitened units, friction {way.friction:.3g}"
 
     def __str__(self) -> str:
         way = self.way
-        lines = [
-            f"Plan for {self.asked.words(self.kept)}:",
-            f"  method     {self.method_words()}",
-            f"  why        {self.reason}",
-            f"  length     {self.request.chains} chains of {self.steps:,} steps after {way.warmup}"
-            + (
-                f", beside a witness with twice the step ({int(way.witness_steps):,} steps in all)"
-                if way.witness_steps
-                else ""
-            ),
-        ]
+        chains = f"{self.request.chains} chain{'s' * (self.request.chains != 1)}"
+        length = f"{chains} of {self.steps:,} steps after {way.warmup} of warm-up"
+        if way.witness_steps:
+            length += f"; before them a witness, with twice the step, {int(way.witness_steps):,} steps in all"
+        parts = {"method": self.method_words(), "why": self.reason, "length": f"{length}; more where errors need it"}
         if way.batch_size is not None:
-            lines.append(f"  bias       sds +{100 * way.bias:.2g} % predicted in the worst direction")
-        lines.append(
-            "  use        eg.sample(target) runs it with its check, eg.sample(target, **settings.arguments) without"
-        )
-        return "\n".join(lines)
+            parts["bias"] = f"{way.bias:+.2%} predicted for the sd in the worst direction"
+        parts["use"] = "eg.sample(target) runs this and checks it, eg.sample(target, **settings.arguments) only runs it"
+        lines = [line for label, text in parts.items() for line in paragraph(text, f"  {label:<10} ")]
+        return "\n".join([f"Plan for {self.asked.words(self.kept)}:", *lines])
 
     __repr__ = __str__
 
@@ -285,6 +280,8 @@ def checked(request: Request) -> PyTree:
         raise InputError("no start: give eg.sample(target, init=position), or the target an `init`")
     position = jax.tree.map(jnp.asarray, position)
     target.check(position)
+    if callable(request.keep):
+        kept_shapes(request.keep, position)
     return position
 
 

@@ -33,3 +33,11 @@ def test_typed_keys_count():
 def test_shapes_and_dtypes_of_arguments_count():
     assert traced_digest(jnp.sum, ONE) != traced_digest(jnp.sum, jnp.ones(4))
     assert traced_digest(jnp.sum, ONE) != traced_digest(jnp.sum, np.ones(3, np.float32))
+
+
+def test_it_is_the_same_on_a_terminal(monkeypatch):
+    """Where JAX prints programs in colour: a run begun there is resumed by nohup and cron."""
+    before = traced_digest(jax.jit(adding(1.0)), ONE)
+    monkeypatch.setattr("jax._src.pretty_printer.CAN_USE_COLOR", True)
+    assert "\x1b" in str(jax.make_jaxpr(adding(1.0))(ONE))
+    assert traced_digest(jax.jit(adding(1.0)), ONE) == before

@@ -10,6 +10,7 @@ import pytest
 
 import ergodica as eg
 from ergodica.diagnostics.accuracy import Accuracy, measured, sums
+from ergodica.tuning.ladder import complaint
 
 LOOSE = eg.Accuracy(mean=0.2, sd=0.15)
 
@@ -179,7 +180,10 @@ def _(primals, tangents):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (eg.Density(lambda q: q[0] ** 2 / 2, init=np.zeros(2, np.float32)), "flat along a line .*number 1"),
+        (
+            eg.Density(lambda q: q[0] ** 2 / 2, init=np.zeros(2, np.float32)),
+            "flat, or falls .*number 1",
+        ),
         (eg.Density(_scaled_slope, init=np.ones(3, np.float32)), "gradient of this target does not match"),
         (eg.External(lambda q, batch, seed: q, [np.zeros(1)], init=np.ones(2)), "gives gradients only"),
         (eg.Density(lambda q: jnp.sum(q**2)), "no start"),
@@ -321,3 +325,36 @@ def test_chains_that_remember_longer_than_a_segment_have_larger_errors():
     found = measured(draws)
     true = np.sqrt(2 * 400 / 32_000)
     assert np.mean(found.mean_error * found.sd) == pytest.approx(true, rel=0.2)
+
+
+BOWL = eg.Density(lambda q: jnp.sum(q**2) / 2, init=np.zeros(2))
+
+
+@pytest.mark.parametrize(("keep", "says"), [(lambda q: None, "returned no arrays"), ("mu", "keep is 'mu'")])
+def test_what_cannot_be_kept_is_refused_before_any_search(keep, says):
+    with pytest.raises(eg.InputError, match=says):
+        eg.tune(BOWL, keep=keep)
+
+
+def test_a_start_of_another_shape_is_named():
+    with pytest.raises(eg.InputError, match="is `init` of the right shape"):
+        eg.tune(eg.Density(lambda q: jnp.sum((q - jnp.zeros(3)) ** 2), init=np.zeros(2)))
+    with pytest.raises(eg.InputError, match="log_likelihood meets shapes that do not fit"):
+        eg.tune(eg.Posterior(lambda w: 0.0, lambda w, rows: rows @ w, np.ones((9, 3)), init=np.zeros(2)))
+
+
+def test_a_kept_number_that_never_changes_is_named(tuned):
+    plan, draws = tuned.tuning.settings, tuned.posterior.copy()
+    draws[..., 0] = 1.0
+    words = complaint(plan, sums(LOOSE, measured(draws)))
+    assert words == "1 of 3 kept numbers never change, or are not finite: they have no sd"
+    missed = replace(tuned, tuning=replace(tuned.tuning, reached=False, words="NOT reached: a line\nand another.\n  a"))
+    assert missed.diagnose()["accuracy"].explanation == "NOT reached: a line and another."
+
+
+def test_a_tuned_run_is_not_resumed_by_hand(tmp_path):
+    part = tmp_path / "run.nc.part"
+    part.mkdir()
+    (part / "plan.json").write_text("{}")
+    with pytest.raises(eg.InputError, match="an unfinished run that was tuned: resume it without recipe"):
+        eg.sample(BOWL, eg.sghmc(), steps=10, step_size=0.1, out=tmp_path / "run.nc", resume=True)

@@ -95,7 +95,8 @@ def _run(settings: Settings, place: Place) -> tuple[LadderRung | None, Sums | No
 
     def longer(posterior: PyTree, times: int) -> int | None:
         found = sums(accuracy, measured(posterior))
-        is_hopeless = times >= MOST_LENGTHENINGS or (times >= 2 and found.r_hat > HOPELESS_R_HAT)
+        is_known = np.isfinite(found.sd).all()  # not of a kept number that never changes
+        is_hopeless = not is_known or times >= MOST_LENGTHENINGS or (times >= 2 and found.r_hat > HOPELESS_R_HAT)
         if is_hopeless or found.is_within(accuracy):
             return None
         return min(MOST_TIMES * first.steps, math.ceil(draws_of(posterior) * thin * _factor(settings, found)))
@@ -107,7 +108,7 @@ def _run(settings: Settings, place: Place) -> tuple[LadderRung | None, Sums | No
 def _factor(settings: Settings, found: Sums) -> float:
     accuracy = settings.accuracy
     shares = np.concatenate([found.sd / accuracy.sd, found.mean / accuracy.mean])
-    needed = float(np.max(np.square(shares))) if np.isfinite(shares).all() else LONGEST_FACTOR
+    needed = float(np.max(np.square(shares)))
     if found.r_hat > accuracy.r_hat:
         needed = max(needed, 1.5)
     return float(np.clip(LENGTH_MARGIN * needed, 1.2, LONGEST_FACTOR))

@@ -21,11 +21,8 @@ from ergodica.verify.audit.features import Features
 
 CALLS_IN_A_ROW = 120  # calls of a NumPy step in a row, divisible by many periods
 SHORT_RUN = 16  # steps that are done sooner than threads are started
-CHAIN_PARTS = (
-    2  # parts of the chains that run side by side; a number of its own, so that results are the same everywhere
-)
-
-
+# parts of the chains that run side by side; a number of its own, so that results are the same everywhere
+CHAIN_PARTS = 2
 FORGOTTEN_BELOW = 0.35  # correlation with the start below which a feature counts as forgotten
 CHANGED_SCORE = 4.5  # standard errors from n to 2n steps at which a mean has not settled
 FAR_DEVIATIONS = 3.0  # deviations

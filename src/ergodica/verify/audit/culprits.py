@@ -27,10 +27,8 @@ from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.one_step import BLOCK_PAIRS, Balance, moved_pairs
 from ergodica.verify.audit.reference import Reference
 
-FAR_STEP, NEAR_STEP = (
-    64.0,
-    2.0,
-)  # times the step of `balance`: means of dx stand out from the noise as the root of the step size
+# times the step of `balance`: means of dx stand out from the noise as the root of the step size
+FAR_STEP, NEAR_STEP = 64.0, 2.0
 MOST_BLOCKS = 24
 CLEAR_GAMMA = 6.0  # standard errors of a Gamma that is there
 FITS_WITHIN = 5.0  # standard errors within which one factor explains all that is left over

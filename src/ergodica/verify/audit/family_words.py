@@ -14,9 +14,8 @@ from ergodica.verify.tails import Estimate
 if TYPE_CHECKING:
     from ergodica.verify.audit.family import KnownLaw
 
-SURE_SCORE = (
-    4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
-)
+# standard errors by which an exponent or a factor must miss what was asked for before it is put in words
+SURE_SCORE = 4.0
 CLOSE_TO = 0.05  # exponents and relative factors this close to a simple number are called by it
 BLIND_ABOVE = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
 HOT_CHECKS = ("temperature", "one step")  # checks that a wrong temperature fails

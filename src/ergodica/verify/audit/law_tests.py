@@ -26,12 +26,9 @@ STILL_TO_COME = 4.0  # times what changed from the first to the second half of a
 UNSURE_FACTOR = 2.0  # times the error of that change, where the chains have not relaxed
 STILL_LARGE = 0.05  # change from h/2 to h/4 at which extrapolation is not trusted
 HALF_ORDER = np.sqrt([1.0, 0.5, 0.25])  # a bias of order 1/2 at the three step sizes
-PER_CHANGE = float(
-    PARABOLA_WEIGHTS @ HALF_ORDER / (HALF_ORDER[0] - HALF_ORDER[2])
-)  # what is left of it over its change from h to h/4: 0.505
-PER_CURVATURE = float(
-    PARABOLA_WEIGHTS @ HALF_ORDER / -((PARABOLA_WEIGHTS - STRAIGHT_WEIGHTS) @ HALF_ORDER)
-)  # over its curvature: 6.2
+# what is left of it over its change from h to h/4, 0.505, and over its curvature, 6.2
+PER_CHANGE = float(PARABOLA_WEIGHTS @ HALF_ORDER / (HALF_ORDER[0] - HALF_ORDER[2]))
+PER_CURVATURE = float(PARABOLA_WEIGHTS @ HALF_ORDER / -((PARABOLA_WEIGHTS - STRAIGHT_WEIGHTS) @ HALF_ORDER))
 CONFIDENT_SCORE = 2.0  # standard errors of the bounds on what is of order 1/2
 VISIBLE_CHANGE = 2.5  # standard errors of a change from h to h/4, for what is of order 1/2 in it
 ROUGH_CHANGE = 0.08  # change from h to h/4 above which a bias of order 1/2 is too large to extrapolate

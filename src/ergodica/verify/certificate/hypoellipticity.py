@@ -35,9 +35,8 @@ SMOOTH_IS_NOT_ERGODIC = (
 MOST_DEPTH = 4
 MOST_NUMBERS = 300
 RANK_TOLERANCE = 1e-9  # singular values below this, of vectors of length one, are rounding
-NUDGE_SHARE = (
-    1e-9  # relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
-)
+# relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
+NUDGE_SHARE = 1e-9
 
 
 class Reach(NamedTuple):

@@ -41,9 +41,8 @@ BULK_POINTS = 4_096  # off the grid, where the drift is compared
 SHELL_COUNT = 14
 SHELL_POINTS = 1_024
 LATE_SHELLS = 4  # the last ones, where only the tails are left
-SHELL_DECAY = (
-    0.9  # an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
-)
+# an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
+SHELL_DECAY = 0.9
 
 
 class NoCurlError(InputError):

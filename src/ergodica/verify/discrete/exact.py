@@ -42,9 +42,8 @@ from ergodica.verify.discrete.law import DiscreteLaw, LawTable
 from ergodica.verify.discrete.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
 from ergodica.verify.sde import checked_position, widened
 
-STABLE_RADIUS = (
-    1 - 1e-13
-)  # spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
+# spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
+STABLE_RADIUS = 1 - 1e-13
 MOST_NUMBERS = 1_000  # numbers in the phase: matrices of its size are solved densely
 
 

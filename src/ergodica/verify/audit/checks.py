@@ -1,5 +1,6 @@
 """From estimates to checks and words. Words follow from the estimates with their intervals, never from names."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,17 +127,20 @@ def _unrelaxed(found: Findings, names: Names) -> str | None:
     if not kept.which:
         return None
     about = list(dict.fromkeys(found.features.about(k, names) for k in kept.which))
-    more = f" and {len(about) - 3} more" if len(about) > 3 else ""
     return (
-        f"{'; '.join(about[:3])}{more}: not forgotten within the record (over chains, the averages of its halves are "
+        f"{first_three(about, '; ')}: not forgotten within the record (over chains, the averages of its halves are "
         f"correlated by {kept.correlation:.2f}): changes are rarer than the budget can see, or there are none and the "
         "step is not ergodic"
     )
 
 
 def listed_names(which: tuple[int, ...], names: Names) -> str:
-    more = f" and {len(which) - 3} more" if len(which) > 3 else ""
-    return f"{', '.join(names[i] for i in which[:3])}{more} {'is' if len(which) == 1 else 'are'}"
+    return f"{first_three([names[i] for i in which])} {'is' if len(which) == 1 else 'are'}"
+
+
+def first_three(listed: Sequence[str], link: str = ", ") -> str:
+    """The first of them, and how many there are more."""
+    return link.join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
 
 
 def percent(share: float) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit.checks import percent
+from ergodica.verify.audit.checks import first_three, percent
 from ergodica.verify.audit.law_tests import weighted_slope
 from ergodica.verify.audit.report import Audit, StepBias
 from ergodica.verify.tails import Estimate
@@ -96,8 +96,7 @@ def _culprit(rows: Sequence[FamilyRow]) -> list[str]:
 def _where(sentence: str, names: Sequence[str], of: int) -> str:
     if len(names) == of:
         return f"{sentence}, on every law"
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{sentence} (on {'; '.join(names[:3])}{more})"
+    return f"{sentence} (on {first_three(names, '; ')})"
 
 
 def _temperature(rows: Sequence[FamilyRow]) -> list[str]:

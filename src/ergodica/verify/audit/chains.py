@@ -267,17 +267,15 @@ class Rung:
     @property
     def escape(self) -> float | None:
         """The time at which chains escape, by the logarithm of the mean square; None if they never do, or come back."""
-        last = [square for _, square in self.squares[-3:]]
-        if not all(b > RUNAWAY_GROWTH * a or not np.isfinite(b) for a, b in pairwise(last)):
+        latest = [square for _, square in self.squares[-3:]]
+        if not all(b > RUNAWAY_GROWTH * a or not np.isfinite(b) for a, b in pairwise(latest)):
             return None
-        before = (0, 1.0)
+        made, last = 0, 1.0
         for steps, square in self.squares:
             if not square < ESCAPED_VARIANCE:
-                share = (
-                    np.log(ESCAPED_VARIANCE / before[1]) / np.log(square / before[1]) if np.isfinite(square) else 1.0
-                )
-                return self.step_size * (before[0] + float(share) * (steps - before[0]))
-            before = (steps, max(square, 0.1))
+                share = np.log(ESCAPED_VARIANCE / last) / np.log(square / last) if np.isfinite(square) else 1.0
+                return self.step_size * (made + float(share) * (steps - made))
+            made, last = steps, max(square, 0.1)
         return None
 
     @property
@@ -325,10 +323,10 @@ class Rung:
             is_slow[-1] |= _score((now - before)[:, self.square].mean(1)) > CHANGED_SCORE
             is_slow[self.unwatched] = False
             has_stayed &= (np.sign(now[:, linear]) == np.sign(before[:, linear])).all(0)
-            self.stayed = tuple(int(i) for i in np.flatnonzero(has_stayed))
+            self.stayed = tuple(np.flatnonzero(has_stayed).tolist())
             size_forgotten = np.where(is_slow[self.square], 0, size_forgotten + 1)
-            self.one_sided = tuple(int(i) for i in np.flatnonzero(has_stayed & (size_forgotten > 1)))
-            self.slow = tuple(int(k) for k in np.flatnonzero(is_slow))
+            self.one_sided = tuple(np.flatnonzero(has_stayed & (size_forgotten > 1)).tolist())
+            self.slow = tuple(np.flatnonzero(is_slow).tolist())
             # twice in a row: a correlation that swings passes through zero
             if not self.slow and forgot_before:
                 self.relaxation = forgot_before
@@ -342,9 +340,8 @@ class Rung:
             wanted = max(min(BURN_IN * self.relaxation, budget // BUDGET_SHARES), LEAST_BURN_IN * self.relaxation)
             self.advance(chains, 1, max(wanted - self.steps, 1))
         if self.is_finite:
-            self.average(
-                chains, max(min(PILOT_LENGTH * self.relaxation, budget // (2 * BUDGET_SHARES)), self.relaxation)
-            )
+            pilot = min(PILOT_LENGTH * self.relaxation, budget // (2 * BUDGET_SHARES))
+            self.average(chains, max(pilot, self.relaxation))
 
     def average(self, chains: Chains, steps: int) -> None:
         """At least so many more steps, added to the averages; in two parts at first, which can be compared."""

@@ -100,9 +100,8 @@ class RecipeSde(Sde):
         return self.layout.ravel(_filled(at, {slot: value.value() for slot, value in moves.items()}))
 
     def diffuse(self, z, v):
-        operators = self.recipe.diffusion_at(
-            self.recipe.point_at(self.target, self.layout.unravel(z), self.temperature)
-        )
+        point = self.recipe.point_at(self.target, self.layout.unravel(z), self.temperature)
+        operators = self.recipe.diffusion_at(point)
         vectors = self.layout.unravel(v)
         applied = {slot: operator.apply(getattr(vectors, slot)) for slot, operator in operators.items()}
         return self.layout.ravel(_filled(vectors, applied))

@@ -26,15 +26,7 @@ from ergodica.verify.certificate.assumptions import check_derivatives, check_tai
 from ergodica.verify.certificate.auxiliaries import check_auxiliaries
 from ergodica.verify.certificate.points import walk
 from ergodica.verify.sde import RecipeSde, checked_position, from_recipe, widened
-from ergodica.verify.stationarity import (
-    EXACT_LIMIT,
-    Currents,
-    check_by_probes,
-    currents,
-    exact_residual,
-    residual_check,
-    rounding,
-)  # fmt: skip
+from ergodica.verify.stationarity import EXACT_LIMIT, Currents, check_by_probes, check_exactly, currents
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 REACH_POINTS = 3  # points at which Hormander's condition is looked at
@@ -186,17 +178,14 @@ class _Certifier:
         if sde.dim <= EXACT_LIMIT:
             both = np.concatenate([places, hypoellipticity.nudged(few)])
             found = currents(sde, both)
-            residual = residual_check(*exact_residual(found), rounding(np.float64), both)
+            residual = check_exactly(found, both)
             known = Currents(*(x[-2 * len(few) :] for x in found))
         else:
             residual = check_by_probes(sde, places, quick_keys(self.rngs[2], 1)[0])
         limit = hypoellipticity.MOST_NUMBERS
         if sde.dim > limit:
-            return (
-                residual,
-                [],
-                [f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {limit}."],
-            )
+            why = f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {limit}."
+            return residual, [], [why]
         is_bare = not self.recipe.diffusion and bool(self.recipe.momenta)
         reach, notes = hypoellipticity.check_reach(sde, few, self.seed, is_bare, known)
         return residual, [reach], notes + [MUST_RESAMPLE] * is_bare

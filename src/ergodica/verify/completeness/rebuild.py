@@ -272,16 +272,13 @@ def limiting(flow: Flow, curls: list[np.ndarray], size: float) -> dict[str, floa
 
 
 def notes(dim: int, largest: float, error: float, limits: dict[str, float]) -> tuple[str, ...]:
-    if dim == 2:
-        unique = (
-            "Q is unique up to c/p with a constant c, fixed here by decay: Q p vanishes at the faces of the box. "
-            f"Largest |Q| on the bulk: {largest:.3g}."
-        )
-    else:
+    unique = "Q is unique up to c/p with a constant c, fixed here by decay: Q p vanishes at the faces of the box."
+    if dim == 3:
         unique = (
             "Q is unique up to a divergence-free skew field over p, so compare drifts, not curls; this one is that of "
-            f"the Fourier construction. Largest |Q| on the bulk: {largest:.3g}."
+            "the Fourier construction."
         )
+    unique += f" Largest |Q| on the bulk: {largest:.3g}."
     if error <= EXPECTED_ERROR[dim]:
         return (unique,)
     # a jump from face to face also shows in the highest modes: first comes the box

@@ -153,10 +153,10 @@ class _Certifier:
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
 
     def report(self) -> Report:
-        given = (self.recipe, self.target, self.phases, self.temperature)
-        checks, notes = [recipe_checks.check_reads(*given), recipe_checks.check_structure(*given)], []
+        sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
+        checks = [recipe_checks.check_reads(sde, self.phases), recipe_checks.check_structure(sde, self.phases)]
+        notes = []
         if all(check.passed for check in checks):  # else what follows would differentiate what is not there
-            sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
             places = np.stack([np.asarray(Layout.of(phase).ravel(phase)) for phase in self.phases])
             few = self.phases[:4]
             (residual, reach, notes), *others = _together(
@@ -164,7 +164,7 @@ class _Certifier:
                 lambda: self._check_gamma(sde),
                 lambda: self._check_functions(sde, places),
                 lambda: check_auxiliaries(self.recipe, [z.position for z in few[:3]], self.rngs[1], self.temperature),
-                lambda: recipe_checks.check_faces(self.recipe, self.target, sde, few, self.temperature),
+                lambda: recipe_checks.check_faces(sde, few),
             )
             gamma, functions, auxiliaries, faces = others
             checks += [*gamma, *functions, residual, *auxiliaries, *faces, *reach]
@@ -194,7 +194,7 @@ class _Certifier:
         if sde.dim > EXACT_LIMIT:
             return []
         few = self.phases[:4] if sde.dim > 50 else self.phases
-        return [recipe_checks.check_correction(self.recipe, self.target, few, self.temperature)]
+        return [recipe_checks.check_correction(sde, few)]
 
     def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
         energy = _FlatPotential.of(self.target, self.phases[0].position, self.temperature)

@@ -273,11 +273,8 @@ def _beyond_equipartition(rung: Rung, features: Features) -> tuple[np.ndarray, n
     slope = (v0 * e0).mean(0) / np.maximum((e0 * e0).mean(0), 1e-300)
     rest = (v0 - slope * e0).var(0) / np.maximum(v.var(0), 1e-300)
     which = np.flatnonzero(rest > COLLINEAR_SHARE)
-    select = np.zeros((x.shape[1], len(which)))
-    start_v, start_e = features.square.start, features.equipartition.start
-    select[start_v + which, np.arange(len(which))] = 1.0
-    select[start_e + which, np.arange(len(which))] = -slope[which]
-    return select, which
+    select = features.columns(features.square) - slope * features.columns(features.equipartition)
+    return select.take(which, axis=1), which
 
 
 def expectations(features: Features, law: Reference, observed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

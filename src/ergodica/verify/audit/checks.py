@@ -28,7 +28,6 @@ ERROR_WORDS = {
     "mean": "a mean off by {} deviations", "covariance": "a correlation of {}", "skewness": "a skewness of {}",
     "kurtosis": "an excess kurtosis of {}", "bend": "a bend of {}", "triples": "a product of three coordinates of {}",
 }  # fmt: skip
-NARROW_INTERVAL = 0.1  # relative width of one that may be called a number by name
 
 
 class Findings(NamedTuple):
@@ -200,19 +199,6 @@ def _shape_words(estimate: Estimate, expected: float, at: int, names: Names, is_
 
 def _between(names: Names, pairs: tuple[Any, Any], at: int) -> str:
     return f"{names[int(pairs[0][at])]} and {names[int(pairs[1][at])]}"
-
-
-def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
-    """The law that it samples, by its temperature."""
-    words = f"it samples at temperature {temperature}, asked for {asked:g}"
-    ratio = Estimate(*(x / asked for x in temperature))
-    if dim > 2 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NARROW_INTERVAL * dim:
-        times = "" if asked == 1 else f"{asked:g} times "
-        words += (
-            f": that is {times}the dimension, {dim}, or a factor of {dim} from elsewhere (a momentum that keeps "
-            f"{1 - 1 / dim:.2g} of itself): eg.audit_family, in other dimensions, tells which"
-        )
-    return words
 
 
 # -- one step, and the noise of several -------------------------------------------------------------------------------

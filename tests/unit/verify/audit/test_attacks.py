@@ -10,12 +10,13 @@ import pytest
 
 import ergodica as eg
 from ergodica.verify.audit.chains import Rung
-from ergodica.verify.audit.checks import decision_check, resolution_check, temperature_words
+from ergodica.verify.audit.checks import decision_check, resolution_check
 from ergodica.verify.audit.culprits import _gamma
 from ergodica.verify.audit.features import _triples
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.law_tests import Laws, LawTest, Limit, is_rough, limit
 from ergodica.verify.audit.one_step import Interior
+from ergodica.verify.audit.report import temperature_words
 from ergodica.verify.audit.trials import Trial, _significant_bits
 from ergodica.verify.tails import Estimate
 

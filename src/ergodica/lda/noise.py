@@ -9,7 +9,7 @@ import numpy as np
 
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.phase import Evaluation, Phase, Point
+from ergodica.phase import Evaluation, Point
 from ergodica.recipe import Recipe
 
 
@@ -69,11 +69,8 @@ def _through(recipe: Recipe, theta: Any, difference: Any) -> tuple[Any, Any]:
     """The squares of (D + Q) times a difference of gradients, and the diagonal of D."""
     phase = recipe.draw_auxiliaries(theta, jax.random.key(0), 1.0)
     one = jnp.ones((), theta.dtype)
-    moved, still = (_moves(recipe, phase, g, one) for g in (difference, jnp.zeros_like(theta)))
     (slot,) = recipe.diffusion
+    slopes = (difference, jnp.zeros_like(theta))
+    moved, still = (recipe.moves(phase, (Evaluation(slope),), one, one)[slot].value() for slope in slopes)
     operator = recipe.diffusion_at(Point(phase, temperature=one))[slot]
-    return (moved[slot] - still[slot]) ** 2, operator.apply(jnp.ones_like(theta))
-
-
-def _moves(recipe: Recipe, phase: Phase, gradient: Any, time: Any) -> dict[str, Any]:
-    return {slot: move.value() for slot, move in recipe.moves(phase, (Evaluation(gradient),), time, time).items()}
+    return (moved - still) ** 2, operator.apply(jnp.ones_like(theta))

@@ -46,9 +46,7 @@ def numbered(given: Any, vocabulary: Vocabulary) -> Iterator[Documents]:
     whole = _in_memory(given, len(vocabulary))
     if whole is not None:
         for first in range(0, len(whole), AT_A_TIME):
-            stop = min(first + AT_A_TIME, len(whole))
-            starts = whole.starts[first : stop + 1]
-            yield Documents(starts - starts[0], whole.words[starts[0] : starts[-1]])
+            yield whole.take(range(first, min(first + AT_A_TIME, len(whole))))
         return
     rows: list[np.ndarray] = []
     for text in texts(given):

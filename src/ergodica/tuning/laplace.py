@@ -38,11 +38,8 @@ RISE_ALLOWED = 1.1  # times what Laplace's Gaussian has, for the potential at a 
 LARGE_DATA = 20_000  # rows: without a mode, all of them in every step would take too long
 GRADIENT_TOLERANCE = 0.05  # of the rise of the potential
 GRADIENT_LINES = 3
-GRADIENT_LENGTHS = (
-    1e-3,
-    1e-2,
-    0.1,
-)  # of these lines, in units of the start: one of them is short enough, and not too short
+# of these lines, in units of the start: one of them is short enough, and not too short
+GRADIENT_LENGTHS = (1e-3, 1e-2, 0.1)
 
 
 class Peak(NamedTuple):

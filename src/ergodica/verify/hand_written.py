@@ -75,9 +75,7 @@ class HandWritten(Sde):
         values = self.values(points)
         named = {"hamiltonian": values.energy, "drift": values.drift, "diffusion": values.diffusion}
         named["the gradient of hamiltonian, or of diffusion,"] = values.current
-        for name, value in named.items():
-            refuse_non_finite(name, value, points, "of the box")
-        refuse_asymmetric(values.diffusion, points, SYMMETRY_SLACK)
+        refuse_values(named, points, "of the box", SYMMETRY_SLACK)
         worst, least, share = most_negative(values.diffusion)
         if share > SYMMETRY_SLACK:
             raise InputError(
@@ -161,7 +159,14 @@ def _mismatch(functions: dict[str, Callable], dim: int) -> str | None:
     return None
 
 
-def refuse_non_finite(name: str, values: np.ndarray, points: np.ndarray, where: str) -> None:
+def refuse_values(named: dict[str, np.ndarray], points: np.ndarray, where: str, slack: float) -> None:
+    """Raises InputError where a value is not finite, or the diffusion among them not symmetric."""
+    for name, values in named.items():
+        _refuse_non_finite(name, values, points, where)
+    _refuse_asymmetric(named["diffusion"], points, slack)
+
+
+def _refuse_non_finite(name: str, values: np.ndarray, points: np.ndarray, where: str) -> None:
     """Raises InputError at the first of the points (n, dim) where the values (n, ...) are not finite."""
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
@@ -173,7 +178,7 @@ def refuse_non_finite(name: str, values: np.ndarray, points: np.ndarray, where: 
         )
 
 
-def refuse_asymmetric(diffusions: np.ndarray, points: np.ndarray, slack: float) -> None:
+def _refuse_asymmetric(diffusions: np.ndarray, points: np.ndarray, slack: float) -> None:
     """Raises InputError where D (n, dim, dim) differs from its transpose by more than `slack` of its size."""
     skew = np.abs(diffusions - np.swapaxes(diffusions, 1, 2))
     excess = skew - slack * np.abs(diffusions).max(axis=(1, 2), keepdims=True)

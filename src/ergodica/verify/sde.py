@@ -18,7 +18,7 @@ from ergodica.energy import Gaussian
 from ergodica.errors import InputError
 from ergodica.fields import Constant
 from ergodica.host.validate import kind_of
-from ergodica.phase import Evaluation, Phase
+from ergodica.phase import Evaluation, Phase, Point
 from ergodica.recipe import Recipe
 from ergodica.targets import Target
 from ergodica.tree import Layout, entry, named_leaves
@@ -92,6 +92,10 @@ class RecipeSde(Sde):
     target: Target
     layout: Layout = eqx.field(static=True)
 
+    def point(self, phase: Phase) -> Point:
+        """What fields and energies are given there."""
+        return self.recipe.point_at(self.target, phase, self.temperature)
+
     def drift(self, z, key=None):
         at = self.layout.unravel(z)
         potential, gradient = self.target.evaluate(at.position, None)
@@ -100,9 +104,7 @@ class RecipeSde(Sde):
         return self.layout.ravel(_filled(at, {slot: value.value() for slot, value in moves.items()}))
 
     def diffuse(self, z, v):
-        operators = self.recipe.diffusion_at(
-            self.recipe.point_at(self.target, self.layout.unravel(z), self.temperature)
-        )
+        operators = self.recipe.diffusion_at(self.point(self.layout.unravel(z)))
         vectors = self.layout.unravel(v)
         applied = {slot: operator.apply(getattr(vectors, slot)) for slot, operator in operators.items()}
         return self.layout.ravel(_filled(vectors, applied))

@@ -99,13 +99,13 @@ def _currents(sde: Sde, points: Array) -> tuple[Array, Array, Array]:
     return jax.lax.map(at, points)
 
 
-def exact_residual(found: Currents) -> tuple[Residual, np.ndarray]:
-    """The residual at the points, and what a drift error would leave in it."""
+def check_exactly(found: Currents, points: np.ndarray) -> Check:
+    """The residual of a small phase at points (n, dim), from the currents there."""
     spreads = np.einsum("nkii->nki", found.slopes)  # d c_i / d z_i of each part
     flows = found.parts * found.uphill[:, None]
-    residual = np.sum(np.sum(flows, axis=1) - np.sum(spreads, axis=1), axis=-1)
-    scale = np.sum(np.abs(flows) + np.abs(spreads), axis=(1, 2))
-    return Residual(residual, scale), left_by_drift(flows[:, 0], spreads[:, 0])
+    value = np.sum(np.sum(flows, axis=1) - np.sum(spreads, axis=1), axis=-1)
+    residual = Residual(value, np.sum(np.abs(flows) + np.abs(spreads), axis=(1, 2)))
+    return residual_check(residual, left_by_drift(flows[:, 0], spreads[:, 0]), rounding(np.float64), points)
 
 
 def residual_check(residual: Residual, per_drift: np.ndarray, tolerance: float, points: np.ndarray) -> Check:

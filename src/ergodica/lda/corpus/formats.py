@@ -54,9 +54,9 @@ class Reader(ABC):
     def items(self) -> Iterator[Any]:
         """Raw documents, in order; each adds 1 to `since` before it is given."""
 
-    @abstractmethod
     def text(self, item: Any) -> str | None:
         """The text of a raw document; None where there is none, counted."""
+        return self._decoded(item)
 
     def _lines(self) -> Iterator[bytes | None]:
         """Lines without their end; None for one that is longer than the limit, of which no more than that is held."""
@@ -143,9 +143,6 @@ class Extracted(Reader):
         if not self._is_between and not self.tally.counts["cut_off"]:  # else the decompressor has just said so
             self.tally.add("cut_off", f"{self.name}, inside a document")
 
-    def text(self, item: bytes) -> str:
-        return self._decoded(item)
-
     def _may_restart(self, byte: int) -> None:
         if self._is_between:
             super()._may_restart(byte)
@@ -164,9 +161,6 @@ class PlainText(Reader):
             parts.append(data)
         self.since += 1
         yield b"".join(parts)
-
-    def text(self, item: bytes) -> str:
-        return self._decoded(item)
 
 
 class InMemory(Reader):

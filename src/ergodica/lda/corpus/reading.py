@@ -134,7 +134,6 @@ class Start:
 class Group:
     """Some documents, the order in which they are given out, and where the next group begins."""
 
-    start: Start
     documents: Documents
     order: np.ndarray
     end: Start
@@ -189,7 +188,7 @@ class Grouping:
 
     def _group(self, start: Start, rows: list[np.ndarray], end: Start) -> Group:
         order = np.random.default_rng((self.seed, start.lap, start.number)).permutation(len(rows))
-        return Group(start, Documents.of(rows), order, end)
+        return Group(Documents.of(rows), order, end)
 
     def _size(self, start: Start) -> int:
         return self.buffer if start.lap or start.number > 30 else min(self.buffer, FIRST_GROUP << start.number)

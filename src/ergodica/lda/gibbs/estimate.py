@@ -101,7 +101,7 @@ def _sparse(phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, want: str) ->
     sparse.running_sums(phi, layout.words, tables)
     bad = np.flatnonzero(tables[:, -1] <= 0)
     _check_rows(int(layout.words[bad[0]]) if len(bad) else -1)
-    found = tuple(sparse.room_for(len(layout.tokens), len(layout.cell_word), counted))
+    found = sparse.room_for(len(layout.tokens), len(layout.cell_word), counted)
     threads, width = numba.get_num_threads(), padded(topics)
     numbers, whole = aligned_zeros(threads, 2 * width + dense.SLOT_ROOM), np.zeros((threads, 2 * width), np.int32)
     sparse.run(phi, tables, tuple(layout), tuple(plan), found, numbers, whole, threads)

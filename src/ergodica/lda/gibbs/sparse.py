@@ -11,8 +11,6 @@ by one of them, drawn in proportion, with the weight of all: unbiased, and still
 and of the choice between the two.
 """
 
-from typing import NamedTuple
-
 import numba
 import numpy as np
 
@@ -23,21 +21,14 @@ from ergodica.lda.gibbs.vectors import LANE_COUNT, next_document, pick, pointer,
 _ONE_TOKEN = np.float32(1)
 
 
-class SparseDraws(NamedTuple):
-    """What the documents leave, to be added up.
+def room_for(tokens: int, cells: int, counted: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the documents leave what is to be added up: topics, weights, inverse.
 
     topics, weights (tokens, sweeps counted): a topic for every draw and what it counts for, tokens sorted by cell.
     inverse (cells,): the sum of 1 / total over a cell's draws; 0 for the sampled estimator.
     """
-
-    topics: np.ndarray
-    weights: np.ndarray
-    inverse: np.ndarray
-
-
-def room_for(tokens: int, cells: int, counted: int) -> SparseDraws:
     shape = (tokens, counted)
-    return SparseDraws(np.empty(shape, np.int32), np.empty(shape, np.float32), np.zeros(cells, np.float32))
+    return np.empty(shape, np.int32), np.empty(shape, np.float32), np.zeros(cells, np.float32)
 
 
 @cached_njit(nogil=True, parallel=True)

@@ -21,11 +21,8 @@ from ergodica.verify.audit.features import Features
 
 CALLS_IN_A_ROW = 120  # calls of a NumPy step in a row, divisible by many periods
 SHORT_RUN = 16  # steps that are done sooner than threads are started
-CHAIN_PARTS = (
-    2  # parts of the chains that run side by side; a number of its own, so that results are the same everywhere
-)
-
-
+# parts of the chains that run side by side; a number of its own, so that results are the same everywhere
+CHAIN_PARTS = 2
 FORGOTTEN_BELOW = 0.35  # correlation with the start below which a feature counts as forgotten
 CHANGED_SCORE = 4.5  # standard errors from n to 2n steps at which a mean has not settled
 FAR_DEVIATIONS = 3.0  # deviations
@@ -270,17 +267,15 @@ class Rung:
     @property
     def escape(self) -> float | None:
         """The time at which chains escape, by the logarithm of the mean square; None if they never do, or come back."""
-        last = [square for _, square in self.squares[-3:]]
-        if not all(b > RUNAWAY_GROWTH * a or not np.isfinite(b) for a, b in pairwise(last)):
+        latest = [square for _, square in self.squares[-3:]]
+        if not all(b > RUNAWAY_GROWTH * a or not np.isfinite(b) for a, b in pairwise(latest)):
             return None
-        before = (0, 1.0)
+        made, last = 0, 1.0
         for steps, square in self.squares:
             if not square < ESCAPED_VARIANCE:
-                share = (
-                    np.log(ESCAPED_VARIANCE / before[1]) / np.log(square / before[1]) if np.isfinite(square) else 1.0
-                )
-                return self.step_size * (before[0] + float(share) * (steps - before[0]))
-            before = (steps, max(square, 0.1))
+                share = np.log(ESCAPED_VARIANCE / last) / np.log(square / last) if np.isfinite(square) else 1.0
+                return self.step_size * (made + float(share) * (steps - made))
+            made, last = steps, max(square, 0.1)
         return None
 
     @property
@@ -328,10 +323,10 @@ class Rung:
             is_slow[-1] |= _score((now - before)[:, self.square].mean(1)) > CHANGED_SCORE
             is_slow[self.unwatched] = False
             has_stayed &= (np.sign(now[:, linear]) == np.sign(before[:, linear])).all(0)
-            self.stayed = tuple(int(i) for i in np.flatnonzero(has_stayed))
+            self.stayed = tuple(np.flatnonzero(has_stayed).tolist())
             size_forgotten = np.where(is_slow[self.square], 0, size_forgotten + 1)
-            self.one_sided = tuple(int(i) for i in np.flatnonzero(has_stayed & (size_forgotten > 1)))
-            self.slow = tuple(int(k) for k in np.flatnonzero(is_slow))
+            self.one_sided = tuple(np.flatnonzero(has_stayed & (size_forgotten > 1)).tolist())
+            self.slow = tuple(np.flatnonzero(is_slow).tolist())
             # twice in a row: a correlation that swings passes through zero
             if not self.slow and forgot_before:
                 self.relaxation = forgot_before
@@ -345,9 +340,8 @@ class Rung:
             wanted = max(min(BURN_IN * self.relaxation, budget // BUDGET_SHARES), LEAST_BURN_IN * self.relaxation)
             self.advance(chains, 1, max(wanted - self.steps, 1))
         if self.is_finite:
-            self.average(
-                chains, max(min(PILOT_LENGTH * self.relaxation, budget // (2 * BUDGET_SHARES)), self.relaxation)
-            )
+            pilot = min(PILOT_LENGTH * self.relaxation, budget // (2 * BUDGET_SHARES))
+            self.average(chains, max(pilot, self.relaxation))
 
     def average(self, chains: Chains, steps: int) -> None:
         """At least so many more steps, added to the averages; in two parts at first, which can be compared."""

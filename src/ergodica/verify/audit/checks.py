@@ -1,5 +1,6 @@
 """From estimates to checks and words. Words follow from the estimates with their intervals, never from names."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,6 @@ ERROR_WORDS = {
     "mean": "a mean off by {} deviations", "covariance": "a correlation of {}", "skewness": "a skewness of {}",
     "kurtosis": "an excess kurtosis of {}", "bend": "a bend of {}", "triples": "a product of three coordinates of {}",
 }  # fmt: skip
-NARROW_INTERVAL = 0.1  # relative width of one that may be called a number by name
 
 
 class Findings(NamedTuple):
@@ -126,17 +126,20 @@ def _unrelaxed(found: Findings, names: Names) -> str | None:
     if not kept.which:
         return None
     about = list(dict.fromkeys(found.features.about(k, names) for k in kept.which))
-    more = f" and {len(about) - 3} more" if len(about) > 3 else ""
     return (
-        f"{'; '.join(about[:3])}{more}: not forgotten within the record (over chains, the averages of its halves are "
+        f"{first_three(about, '; ')}: not forgotten within the record (over chains, the averages of its halves are "
         f"correlated by {kept.correlation:.2f}): changes are rarer than the budget can see, or there are none and the "
         "step is not ergodic"
     )
 
 
 def listed_names(which: tuple[int, ...], names: Names) -> str:
-    more = f" and {len(which) - 3} more" if len(which) > 3 else ""
-    return f"{', '.join(names[i] for i in which[:3])}{more} {'is' if len(which) == 1 else 'are'}"
+    return f"{first_three([names[i] for i in which])} {'is' if len(which) == 1 else 'are'}"
+
+
+def first_three(listed: Sequence[str], link: str = ", ") -> str:
+    """The first of them, and how many there are more."""
+    return link.join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
 
 
 def percent(share: float) -> str:
@@ -196,19 +199,6 @@ def _shape_words(estimate: Estimate, expected: float, at: int, names: Names, is_
 
 def _between(names: Names, pairs: tuple[Any, Any], at: int) -> str:
     return f"{names[int(pairs[0][at])]} and {names[int(pairs[1][at])]}"
-
-
-def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
-    """The law that it samples, by its temperature."""
-    words = f"it samples at temperature {temperature}, asked for {asked:g}"
-    ratio = Estimate(*(x / asked for x in temperature))
-    if dim > 2 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NARROW_INTERVAL * dim:
-        times = "" if asked == 1 else f"{asked:g} times "
-        words += (
-            f": that is {times}the dimension, {dim}, or a factor of {dim} from elsewhere (a momentum that keeps "
-            f"{1 - 1 / dim:.2g} of itself): eg.audit_family, in other dimensions, tells which"
-        )
-    return words
 
 
 # -- one step, and the noise of several -------------------------------------------------------------------------------

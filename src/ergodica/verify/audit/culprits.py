@@ -27,10 +27,8 @@ from ergodica.verify.audit.features import Features
 from ergodica.verify.audit.one_step import BLOCK_PAIRS, Balance, moved_pairs
 from ergodica.verify.audit.reference import Reference
 
-FAR_STEP, NEAR_STEP = (
-    64.0,
-    2.0,
-)  # times the step of `balance`: means of dx stand out from the noise as the root of the step size
+# times the step of `balance`: means of dx stand out from the noise as the root of the step size
+FAR_STEP, NEAR_STEP = 64.0, 2.0
 MOST_BLOCKS = 24
 CLEAR_GAMMA = 6.0  # standard errors of a Gamma that is there
 FITS_WITHIN = 5.0  # standard errors within which one factor explains all that is left over
@@ -55,9 +53,8 @@ def culprit(step: Step, features: Features, law: Reference, balance: Balance, se
             for h in (FAR_STEP * balance.step_size, NEAR_STEP * balance.step_size)
         )
         places = [(x - np.asarray(features.mean)) / deviation for x in pair]
-        rows.append(
-            np.concatenate([_with_one(far, slopes) / FAR_STEP, _with_place(places, near, slopes) / NEAR_STEP], axis=2)
-        )
+        parts = _with_one(far, slopes) / FAR_STEP, _with_place(places, near, slopes) / NEAR_STEP
+        rows.append(np.concatenate(parts, axis=2))
         stands.append(np.mean([(dx == 0).all(-1) for dx in far]))
         climbs += [np.where((dx == 0).all(-1), np.nan, (dx * g).sum(-1)) for dx, g in zip(near, slopes, strict=True)]
     refused = float(np.mean(stands))
@@ -126,9 +123,8 @@ def _gamma(rows: np.ndarray) -> str | None:
 def _with_one(moved: list[np.ndarray], slopes: list[np.ndarray]) -> np.ndarray:
     """R and M (clusters, 2, d) for w = 1, of steps and slopes of U/T, in units of the deviation."""
     left = np.mean([dx.mean(1) for dx in moved], axis=0)
-    return np.stack(
-        [left, np.mean([_push(dx, g).mean(1) for dx, g in zip(moved, slopes, strict=True)], axis=0)], axis=1
-    )
+    pushed = np.mean([_push(dx, g).mean(1) for dx, g in zip(moved, slopes, strict=True)], axis=0)
+    return np.stack([left, pushed], axis=1)
 
 
 def _with_place(places: list[np.ndarray], moved: list[np.ndarray], slopes: list[np.ndarray]) -> np.ndarray:

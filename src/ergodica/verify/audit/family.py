@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,18 +49,14 @@ def known_laws(dims: Sequence[int], temperatures: Sequence[float]) -> list[Known
     on the standard Gaussian in the middle one of the dimensions, and the second temperature on a badly scaled one."""
     first, *others = temperatures
     middle = sorted(dims)[len(dims) // 2]
-    laws = [KnownLaw(f"Gaussian, {_of(d)}", gallery.gaussian(d), first, d, True) for d in dims]
-    laws += [KnownLaw(f"badly scaled, {_of(d)}", badly_scaled(d), first, d, False) for d in dims if d > 1]
+    laws = [KnownLaw(f"Gaussian, d = {d}", gallery.gaussian(d), first, d, True) for d in dims]
+    laws += [KnownLaw(f"badly scaled, d = {d}", badly_scaled(d), first, d, False) for d in dims if d > 1]
     laws += [KnownLaw("quartic, d = 2", quartic(), first, 2, False)]
-    laws += [KnownLaw(f"Gaussian, {_of(middle)}, T = {t:g}", gallery.gaussian(middle), t, middle, True) for t in others]
+    laws += [KnownLaw(f"Gaussian, d = {middle}, T = {t:g}", gallery.gaussian(middle), t, middle, True) for t in others]
     if others and middle > 1:
-        name = f"badly scaled, {_of(middle)}, T = {others[0]:g}"
+        name = f"badly scaled, d = {middle}, T = {others[0]:g}"
         laws.append(KnownLaw(name, badly_scaled(middle), others[0], middle, False))
     return laws
-
-
-def _of(dim: int) -> str:
-    return f"d = {dim}"
 
 
 def badly_scaled(dim: int) -> Density:
@@ -69,31 +64,27 @@ def badly_scaled(dim: int) -> Density:
     return gallery.gaussian(covariance=np.geomspace(NARROWEST_DEVIATION, 1.0, dim) ** 2)
 
 
-class QuarticPotential(eqx.Module):
+def quartic_potential(x: Array) -> Array:
     """U = |x|⁴ / 4."""
-
-    def __call__(self, x: Array) -> Array:
-        return 0.25 * jnp.sum(x * x) ** 2
+    return 0.25 * jnp.sum(x * x) ** 2
 
 
-class QuarticDraw(eqx.Module):
+def quartic_draw(key: Array) -> Array:
     """One exact draw in the plane.
 
     The radius has the density r exp(-r⁴/4); for y = r⁴/4, r dr is proportional to y^-1/2 dy, so y has the law of
     z²/2 with a standard normal z, and r = (2 z²)^1/4.
     """
-
-    def __call__(self, key: Array) -> Array:
-        *direction, z = jax.random.normal(key, (3,), jnp.float64)
-        x = jnp.stack(direction)
-        return (2.0 * z * z) ** 0.25 * x / jnp.sqrt(jnp.sum(x * x))
+    *direction, z = jax.random.normal(key, (3,), jnp.float64)
+    x = jnp.stack(direction)
+    return (2.0 * z * z) ** 0.25 * x / jnp.sqrt(jnp.sum(x * x))
 
 
 def quartic() -> Density:
     """U = |x|⁴/4 in the plane. E x_i² = E r²/2 = E|z| / sqrt(2) = 1 / sqrt(pi)."""
     variance = jnp.full(2, np.pi**-0.5, jnp.float64)
-    truth = Truth(jnp.zeros(2, jnp.float64), jnp.diag(variance), QuarticDraw(), variance)
-    return Density(QuarticPotential(), init=jnp.sqrt(variance), truth=truth)
+    truth = Truth(jnp.zeros(2, jnp.float64), jnp.diag(variance), quartic_draw, variance)
+    return Density(quartic_potential, init=jnp.sqrt(variance), truth=truth)
 
 
 @dataclass(frozen=True)

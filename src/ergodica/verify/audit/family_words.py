@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ergodica.verify.audit.checks import percent
+from ergodica.verify.audit.checks import first_three, percent
 from ergodica.verify.audit.law_tests import weighted_slope
 from ergodica.verify.audit.report import Audit, StepBias
 from ergodica.verify.tails import Estimate
@@ -14,9 +14,8 @@ from ergodica.verify.tails import Estimate
 if TYPE_CHECKING:
     from ergodica.verify.audit.family import KnownLaw
 
-SURE_SCORE = (
-    4.0  # standard errors by which an exponent or a factor must miss what was asked for before it is put in words
-)
+# standard errors by which an exponent or a factor must miss what was asked for before it is put in words
+SURE_SCORE = 4.0
 CLOSE_TO = 0.05  # exponents and relative factors this close to a simple number are called by it
 BLIND_ABOVE = 0.25  # relative error of the temperature; a law on which less would not have been seen tells nothing
 HOT_CHECKS = ("temperature", "one step")  # checks that a wrong temperature fails
@@ -97,8 +96,7 @@ def _culprit(rows: Sequence[FamilyRow]) -> list[str]:
 def _where(sentence: str, names: Sequence[str], of: int) -> str:
     if len(names) == of:
         return f"{sentence}, on every law"
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{sentence} (on {'; '.join(names[:3])}{more})"
+    return f"{sentence} (on {first_three(names, '; ')})"
 
 
 def _temperature(rows: Sequence[FamilyRow]) -> list[str]:

@@ -36,8 +36,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ergodica.integrators.reflection import bounds
 from ergodica.targets import Target
-from ergodica.targets.domain import leaf_boxes
 from ergodica.tree import Layout
 from ergodica.verify.audit.reference import Reference
 
@@ -96,10 +96,7 @@ class Features(NamedTuple):
 
     def columns(self, part: slice) -> np.ndarray:
         """(size, numbers in the part): features @ columns is that part of them."""
-        count = part.stop - part.start
-        select = np.zeros((self.size, count))
-        select[np.arange(part.start, part.stop), np.arange(count)] = 1.0
-        return select
+        return np.eye(self.size, part.stop - part.start, -part.start)
 
     def about(self, k: int, names: tuple[str, ...]) -> str:
         """What the feature number k is about."""
@@ -153,21 +150,10 @@ def _shape(u: Array, triples: tuple[Array, Array, Array]) -> list[Array]:
 def features(target: Target, layout: Layout, law: Reference, temperature: float) -> Features:
     i, j = map(jnp.asarray, np.triu_indices(layout.size, 1) if layout.size <= ALL_PAIRS else _some_pairs(layout))
     first, second, third = map(jnp.asarray, _triples(layout.size))
-    known = law.mean, law.deviation, temperature, *_walls(target, layout)
+    walls = bounds(target.domain, layout.unravel(jnp.zeros(layout.size)))
+    known = law.mean, law.deviation, temperature, *walls
     mean, deviation, number, low, high = (jnp.asarray(x, jnp.float64) for x in known)
     return Features(target, layout, mean, deviation, number, (i, j), (first, second, third), low, high)
-
-
-def _walls(target: Target, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest value of every coordinate."""
-    boxes = leaf_boxes(target.domain, layout.unravel(jnp.zeros(layout.size)))
-    sides = [(-np.inf, np.inf) if box is None else (box.low, box.high) for box in boxes]
-    each = [
-        [np.broadcast_to(end, shape).reshape(-1) for end in side]
-        for side, shape in zip(sides, layout.shapes, strict=True)
-    ]
-    low, high = (np.concatenate(ends) for ends in zip(*each, strict=True))
-    return low, high
 
 
 def _triples(dim: int) -> np.ndarray:

@@ -5,7 +5,7 @@ although every coordinate seems to: a step that keeps the sign of a product is r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -46,11 +46,9 @@ class Ladder:
     target_error: float
     tell: Callable[[float], None]
     """Told the share of the work that is done."""
-
-    def __post_init__(self) -> None:
-        self.rungs: dict[int, Rung] = {}
-        self.spent = 0
-        self.top = 0
+    rungs: dict[int, Rung] = field(default_factory=dict)
+    spent: int = 0
+    top: int = 0
 
     @property
     def three(self) -> list[Rung]:
@@ -135,7 +133,7 @@ class Ladder:
             return GO_SMALLER if self.spent < self.budget else STAY_HERE
         if not three[2].is_relaxed and self._is_stable(self.top - 1):
             return GO_LARGER
-        if change > LARGE_BIAS or is_rough(three, self.features.scales, 1.0):
+        if change > LARGE_BIAS or is_rough(three, self.features.scales):
             below = self.rungs.get(self.top + 3)
             is_open = self._is_affordable(three) if below is None else below.is_relaxed
             return GO_SMALLER if is_open else STAY_HERE

@@ -19,6 +19,7 @@ COLLINEAR_SHARE = 1e-6  # of a variance's variance that equipartition must leave
 # f(h) = f0 + c1 h + c2 h² + c3 h³ at h, h/2, h/4: these weights leave f0 + c3 h³/8, those f0 - c2 h²/8.
 PARABOLA_WEIGHTS = np.array([1 / 3, -2, 8 / 3])
 STRAIGHT_WEIGHTS = np.array([0.0, -1.0, 2.0])
+CURVATURE_WEIGHTS = PARABOLA_WEIGHTS - STRAIGHT_WEIGHTS
 SIGNIFICANT_SCORE = 3.0
 CLEAR_BIAS = 4.0  # standard errors of a bias that counts towards its order
 SIZES_FOR_ORDER = 3  # step sizes that show a bias clearly, from which its order is estimated
@@ -26,12 +27,9 @@ STILL_TO_COME = 4.0  # times what changed from the first to the second half of a
 UNSURE_FACTOR = 2.0  # times the error of that change, where the chains have not relaxed
 STILL_LARGE = 0.05  # change from h/2 to h/4 at which extrapolation is not trusted
 HALF_ORDER = np.sqrt([1.0, 0.5, 0.25])  # a bias of order 1/2 at the three step sizes
-PER_CHANGE = float(
-    PARABOLA_WEIGHTS @ HALF_ORDER / (HALF_ORDER[0] - HALF_ORDER[2])
-)  # what is left of it over its change from h to h/4: 0.505
-PER_CURVATURE = float(
-    PARABOLA_WEIGHTS @ HALF_ORDER / -((PARABOLA_WEIGHTS - STRAIGHT_WEIGHTS) @ HALF_ORDER)
-)  # over its curvature: 6.2
+# what is left of it over its change from h to h/4, 0.505, and over its curvature, 6.2
+PER_CHANGE = float(PARABOLA_WEIGHTS @ HALF_ORDER / (HALF_ORDER[0] - HALF_ORDER[2]))
+PER_CURVATURE = float(PARABOLA_WEIGHTS @ HALF_ORDER / -(CURVATURE_WEIGHTS @ HALF_ORDER))
 CONFIDENT_SCORE = 2.0  # standard errors of the bounds on what is of order 1/2
 VISIBLE_CHANGE = 2.5  # standard errors of a change from h to h/4, for what is of order 1/2 in it
 ROUGH_CHANGE = 0.08  # change from h to h/4 above which a bias of order 1/2 is too large to extrapolate
@@ -73,11 +71,11 @@ def statistics(rung: Rung, select: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values))
 
 
-def is_rough(three: list[Rung], select: np.ndarray, expected: float) -> bool:
-    """Whether one of features @ select, which should be `expected`, falls too slowly from h to h/4 to be of order 1,
+def is_rough(three: list[Rung], select: np.ndarray) -> bool:
+    """Whether one of features @ select, which should be 1, falls too slowly from h to h/4 to be of order 1,
     and still by much: next to a bias of order 1/2, terms of order 3/2 count."""
     (first, error), (last, last_error) = (statistics(three[k], select) for k in (0, 2))
-    falls_little = np.abs(last - expected) - CONFIDENT_SCORE * last_error > FALLS_LITTLE * np.abs(first - expected)
+    falls_little = np.abs(last - 1) - CONFIDENT_SCORE * last_error > FALLS_LITTLE * np.abs(first - 1)
     change = np.abs(first - last) - SIGNIFICANT_SCORE * np.hypot(error, last_error)
     return bool(np.any(falls_little & (change > ROUGH_CHANGE)))
 
@@ -94,10 +92,7 @@ def limit(three: list[Rung], select: np.ndarray, mistrusted: bool = False) -> Li
     both = [statistics(rung, select) for rung in three]
     means, errors = np.stack([m for m, _ in both]), np.stack([e for _, e in both])
     value, error = PARABOLA_WEIGHTS @ means, np.sqrt(PARABOLA_WEIGHTS**2 @ errors**2)
-    differ, spread = (
-        (PARABOLA_WEIGHTS - STRAIGHT_WEIGHTS) @ means,
-        np.sqrt((PARABOLA_WEIGHTS - STRAIGHT_WEIGHTS) ** 2 @ errors**2),
-    )
+    differ, spread = CURVATURE_WEIGHTS @ means, np.sqrt(CURVATURE_WEIGHTS**2 @ errors**2)
     change, noise = np.abs(means[1] - means[2]), np.hypot(errors[1], errors[2])
     is_large = change - SIGNIFICANT_SCORE * noise > STILL_LARGE
     leftover = np.maximum(np.abs(differ) - SIGNIFICANT_SCORE * spread, 0) / 2
@@ -174,10 +169,13 @@ class LawTest:
     expected_error: np.ndarray
     which: np.ndarray
     """The coordinate, or the number of the pair, of each statistic."""
-    count: int
     chains: int
     root: np.ndarray | None = None
     """The statistics are root times independent numbers; None: they are independent themselves."""
+
+    @property
+    def count(self) -> int:
+        return len(self.which)
 
     @property
     def error(self) -> np.ndarray:
@@ -214,9 +212,8 @@ class Laws(NamedTuple):
 
     def is_open(self, alpha: float) -> bool:
         """Whether nothing is wrong only because of that: an error that does not fall at all looks the same."""
-        return any(
-            strict.p_value < alpha <= test.p_value for test, strict in zip(self.tests, self.strict, strict=False)
-        )
+        both = zip(self.tests, self.strict, strict=False)
+        return any(strict.p_value < alpha <= test.p_value for test, strict in both)
 
 
 def laws(three: list[Rung], features: Features, law: Reference, expected: np.ndarray, errors: np.ndarray) -> Laws:
@@ -228,20 +225,12 @@ def laws(three: list[Rung], features: Features, law: Reference, expected: np.nda
     even = features.columns(features.equipartition)
     weights = _weights(limit(three, even).error)
     pooled = even @ weights
-    mistrusted = is_rough(three, features.scales, 1.0)
+    mistrusted = is_rough(three, features.scales)
 
     def test(name: str, select: np.ndarray, which: np.ndarray | None = None) -> LawTest:
-        count = select.shape[1]
         known, blur, chains = expected @ select, np.sqrt(errors**2 @ select**2), len(three[0].total)
-        return LawTest(
-            name,
-            limit(three, select, mistrusted),
-            known,
-            blur,
-            np.arange(count) if which is None else which,
-            count,
-            chains,
-        )
+        which = np.arange(select.shape[1]) if which is None else which
+        return LawTest(name, limit(three, select, mistrusted), known, blur, which, chains)
 
     tests = [test("temperature", pooled[:, None])]
     if d > 1:
@@ -284,11 +273,8 @@ def _beyond_equipartition(rung: Rung, features: Features) -> tuple[np.ndarray, n
     slope = (v0 * e0).mean(0) / np.maximum((e0 * e0).mean(0), 1e-300)
     rest = (v0 - slope * e0).var(0) / np.maximum(v.var(0), 1e-300)
     which = np.flatnonzero(rest > COLLINEAR_SHARE)
-    select = np.zeros((x.shape[1], len(which)))
-    start_v, start_e = features.square.start, features.equipartition.start
-    select[start_v + which, np.arange(len(which))] = 1.0
-    select[start_e + which, np.arange(len(which))] = -slope[which]
-    return select, which
+    select = features.columns(features.square) - slope * features.columns(features.equipartition)
+    return select.take(which, axis=1), which
 
 
 def expectations(features: Features, law: Reference, observed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

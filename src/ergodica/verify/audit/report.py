@@ -8,15 +8,7 @@ import numpy as np
 from ergodica.report import Check, Report, columns, number
 from ergodica.verify.audit.black_box import Step
 from ergodica.verify.audit.chains import ESCAPED_VARIANCE, Rung
-from ergodica.verify.audit.checks import (
-    UNDECIDED_ABOVE,
-    Findings,
-    all_checks,
-    listed_names,
-    percent,
-    sensitivity_words,
-    temperature_words,
-)
+from ergodica.verify.audit.checks import UNDECIDED_ABOVE, Findings, all_checks, listed_names, percent, sensitivity_words
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.law_tests import CLEAR_BIAS, Laws, laws, limit, order, statistics
 from ergodica.verify.audit.trials import Trial
@@ -24,6 +16,7 @@ from ergodica.verify.tails import FALSE_ALARM, Estimate
 
 SCALE_CHECKS = {"temperature", "equipartition", "mean", "variance"}
 VAGUE_ORDER = 2.0  # width of an interval of orders that says little
+NARROW_INTERVAL = 0.1  # relative width of one that may be called a number by name
 BROAD_LEFTOVER = 0.1  # share of the temperature that an extrapolation may leave without a word
 
 
@@ -194,6 +187,19 @@ def _law_notes(found: Findings, checks: list[Check], sampled: Estimate) -> list[
     hot = failed.pop("temperature", None)
     first = [] if hot is None else [temperature_words(sampled, found.temperature, found.step.dim)]
     return [*first, *failed.values()]
+
+
+def temperature_words(temperature: Estimate, asked: float, dim: int) -> str:
+    """The law that it samples, by its temperature."""
+    words = f"it samples at temperature {temperature}, asked for {asked:g}"
+    ratio = Estimate(*(x / asked for x in temperature))
+    if dim > 2 and ratio.low <= dim <= ratio.high and ratio.high - ratio.low < NARROW_INTERVAL * dim:
+        times = "" if asked == 1 else f"{asked:g} times "
+        words += (
+            f": that is {times}the dimension, {dim}, or a factor of {dim} from elsewhere (a momentum that keeps "
+            f"{1 - 1 / dim:.2g} of itself): eg.audit_family, in other dimensions, tells which"
+        )
+    return words
 
 
 def _limits_of(found: Findings, seen: dict[str, Any]) -> list[str]:

@@ -95,11 +95,8 @@ def first_trial(
         return Trial(h, moves=False, blows_up=blows_up)
     moving = h if not _standing(finite[h], begin).all() else min(finite)
     bits = _significant_bits(chains.moved(x, key_base(seed, 4, 0), key_base(seed, 5, 0), moving))
-    coarse = np.flatnonzero((bits <= COARSE_BITS) & ~still)
-    trial = Trial(
-        h, frozen=tuple(int(i) for i in np.flatnonzero(still)), blows_up=blows_up,
-        coarse=tuple(int(i) for i in coarse), bits=int(bits.min()),
-    )  # fmt: skip
+    frozen, coarse = (tuple(np.flatnonzero(x).tolist()) for x in (still, (bits <= COARSE_BITS) & ~still))
+    trial = Trial(h, frozen=frozen, blows_up=blows_up, coarse=coarse, bits=int(bits.min()))
     if not np.array_equal(places(moving, run=1), finite[moving]):
         return trial
     heeds_start = not np.array_equal(places(moving, begun=1), finite[moving])

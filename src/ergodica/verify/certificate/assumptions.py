@@ -48,13 +48,13 @@ def check_tails(
     if open_sides == 0:
         return Check(name, True, 0.0, TAIL_DECAY, "its domain is bounded")
     far = centre + TAIL_RADII[:, None, None] * width * directions
-    heights = np.asarray(_energies(energy, jnp.asarray(far.reshape(-1, dim)))).reshape(len(TAIL_RADII), rays)
+    heights = np.asarray(energies_at(energy, jnp.asarray(far.reshape(-1, dim)))).reshape(len(TAIL_RADII), rays)
     with np.errstate(all="ignore"):
         logs = np.where(np.isfinite(heights), -heights, -np.inf)
         top = np.max(logs, axis=1, initial=-np.inf)
         mass = np.log(np.mean(np.exp(logs - np.where(np.isfinite(top), top, 0.0)[:, None]), axis=1)) + top
         mass = mass + open_sides * np.log(TAIL_RADII)
-        here = -float(np.max(np.asarray(_energies(energy, jnp.asarray(points)))))
+        here = -float(np.max(np.asarray(energies_at(energy, jnp.asarray(points)))))
         is_gone = mass[-1] == -np.inf or mass[-1] - here < -500
         factor = 0.0 if is_gone else float(np.exp((mass[-1] - mass[0]) / (len(TAIL_RADII) - 1)))
     if factor < TAIL_DECAY:
@@ -67,7 +67,7 @@ def check_tails(
 
 
 @quick_filter_jit
-def _energies(energy: Callable[[Array], Array], points: Array) -> Array:
+def energies_at(energy: Callable[[Array], Array], points: Array) -> Array:
     return jax.vmap(energy)(points)
 
 

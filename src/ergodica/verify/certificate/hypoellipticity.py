@@ -35,9 +35,8 @@ SMOOTH_IS_NOT_ERGODIC = (
 MOST_DEPTH = 4
 MOST_NUMBERS = 300
 RANK_TOLERANCE = 1e-9  # singular values below this, of vectors of length one, are rounding
-NUDGE_SHARE = (
-    1e-9  # relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
-)
+# relative: a bracket that changes altogether when its point does so little is rounding, its value is 0
+NUDGE_SHARE = 1e-9
 
 
 class Reach(NamedTuple):
@@ -87,14 +86,14 @@ def reach(
     known = currents(sde, places) if known is None else known
     columns, words = _first_brackets(sde, places, known, _letters(rng, sde.dim, 2), is_resampled)
     found = _unit(np.swapaxes(np.asarray(columns)[: len(points)], 1, 2))
-    ranks = [_rank(vectors) for vectors in found]
+    ranks = np.linalg.matrix_rank(found, rtol=RANK_TOLERANCE).tolist()
     if min(ranks) == sde.dim or max(ranks) == 0:  # brackets of nothing are nothing
         return Reach(min(ranks), sde.dim, 1, None if min(ranks) else 0)
     for depth in range(2, MOST_DEPTH + 1):
         if depth > 2:
             words = _brackets(sde, jnp.asarray(places), _letters(rng, sde.dim, depth), is_resampled)
         found = np.concatenate([found, _unit(_without_rounding(np.asarray(words)))], axis=1)
-        ranks = [_rank(vectors) for vectors in found]
+        ranks = np.linalg.matrix_rank(found, rtol=RANK_TOLERANCE).tolist()
         if min(ranks) == sde.dim:
             return Reach(sde.dim, sde.dim, depth, None)
     worst = int(np.argmin(ranks))
@@ -180,11 +179,6 @@ def _without_rounding(words: np.ndarray) -> np.ndarray:
 def _unit(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.where(lengths == 0, 1, lengths)
-
-
-def _rank(vectors: np.ndarray) -> int:
-    values = np.linalg.svd(vectors, compute_uv=False)
-    return int(np.sum(values > RANK_TOLERANCE * values[0])) if values.size and values[0] > 0 else 0
 
 
 def _least_reached(vectors: np.ndarray, rank: int) -> int:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ergodica.compiling import quick_filter_jit
+from ergodica.verify.certificate.assumptions import energies_at
 from ergodica.verify.certificate.repairs import Terms, nearness
 from ergodica.verify.hand_written import Functions
 
@@ -186,11 +185,6 @@ class OtherEnergy(eqx.Module):
         return jnp.asarray(self.temperature, z.dtype) * self(z)
 
 
-@quick_filter_jit
-def _energies(energy: OtherEnergy, points: Array) -> Array:
-    return jax.vmap(energy)(points)
-
-
 def is_confining(energy: OtherEnergy, points: np.ndarray) -> bool:
     """Whether the energy is higher far out, in the directions of all points, than where the points are.
 
@@ -203,7 +197,7 @@ def is_confining(energy: OtherEnergy, points: np.ndarray) -> bool:
     rays = (points - centre) / spans
     rays /= np.sqrt(np.mean(rays**2, axis=-1, keepdims=True))  # as far out as the points are, in mean square
     here, *there = (
-        np.asarray(_energies(energy, jnp.asarray(places)))
+        np.asarray(energies_at(energy, jnp.asarray(places)))
         for places in (points, *(centre + far * spans * rays for far in FAR_OUT))
     )
     return all(bool(np.all(~np.isfinite(values) | (values > np.max(here)))) for values in there)

@@ -26,15 +26,7 @@ from ergodica.verify.certificate.assumptions import check_derivatives, check_tai
 from ergodica.verify.certificate.auxiliaries import check_auxiliaries
 from ergodica.verify.certificate.points import walk
 from ergodica.verify.sde import RecipeSde, checked_position, from_recipe, widened
-from ergodica.verify.stationarity import (
-    EXACT_LIMIT,
-    Currents,
-    check_by_probes,
-    currents,
-    exact_residual,
-    residual_check,
-    rounding,
-)  # fmt: skip
+from ergodica.verify.stationarity import EXACT_LIMIT, Currents, check_by_probes, check_exactly, currents
 
 MUST_RESAMPLE = "D = 0: the flow keeps H for ever. It samples only with the momentum resampled, as eg.Leapfrog does."
 REACH_POINTS = 3  # points at which Hormander's condition is looked at
@@ -161,10 +153,10 @@ class _Certifier:
         return [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), phases) for i in range(points)]
 
     def report(self) -> Report:
-        given = (self.recipe, self.target, self.phases, self.temperature)
-        checks, notes = [recipe_checks.check_reads(*given), recipe_checks.check_structure(*given)], []
+        sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
+        checks = [recipe_checks.check_reads(sde, self.phases), recipe_checks.check_structure(sde, self.phases)]
+        notes = []
         if all(check.passed for check in checks):  # else what follows would differentiate what is not there
-            sde = from_recipe(self.recipe, self.target, self.phases[0], self.temperature)
             places = np.stack([np.asarray(Layout.of(phase).ravel(phase)) for phase in self.phases])
             few = self.phases[:4]
             (residual, reach, notes), *others = _together(
@@ -172,7 +164,7 @@ class _Certifier:
                 lambda: self._check_gamma(sde),
                 lambda: self._check_functions(sde, places),
                 lambda: check_auxiliaries(self.recipe, [z.position for z in few[:3]], self.rngs[1], self.temperature),
-                lambda: recipe_checks.check_faces(self.recipe, self.target, sde, few, self.temperature),
+                lambda: recipe_checks.check_faces(sde, few),
             )
             gamma, functions, auxiliaries, faces = others
             checks += [*gamma, *functions, residual, *auxiliaries, *faces, *reach]
@@ -186,17 +178,14 @@ class _Certifier:
         if sde.dim <= EXACT_LIMIT:
             both = np.concatenate([places, hypoellipticity.nudged(few)])
             found = currents(sde, both)
-            residual = residual_check(*exact_residual(found), rounding(np.float64), both)
+            residual = check_exactly(found, both)
             known = Currents(*(x[-2 * len(few) :] for x in found))
         else:
             residual = check_by_probes(sde, places, quick_keys(self.rngs[2], 1)[0])
         limit = hypoellipticity.MOST_NUMBERS
         if sde.dim > limit:
-            return (
-                residual,
-                [],
-                [f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {limit}."],
-            )
+            why = f"Hormander's condition was not looked at: {sde.dim:,} numbers, the limit is {limit}."
+            return residual, [], [why]
         is_bare = not self.recipe.diffusion and bool(self.recipe.momenta)
         reach, notes = hypoellipticity.check_reach(sde, few, self.seed, is_bare, known)
         return residual, [reach], notes + [MUST_RESAMPLE] * is_bare
@@ -205,7 +194,7 @@ class _Certifier:
         if sde.dim > EXACT_LIMIT:
             return []
         few = self.phases[:4] if sde.dim > 50 else self.phases
-        return [recipe_checks.check_correction(self.recipe, self.target, few, self.temperature)]
+        return [recipe_checks.check_correction(sde, few)]
 
     def _check_functions(self, sde: RecipeSde, places: np.ndarray) -> list[Check]:
         energy = _FlatPotential.of(self.target, self.phases[0].position, self.temperature)

@@ -26,7 +26,7 @@ from ergodica.recipe import Recipe
 from ergodica.report import Check
 from ergodica.targets import Target
 from ergodica.tree import Layout
-from ergodica.verify.sde import Sde, coordinate_names
+from ergodica.verify.sde import RecipeSde, Sde
 from ergodica.verify.stationarity import rounding
 
 LEFT_BEHIND = "reads a value that another function has left in a variable outside"
@@ -36,33 +36,33 @@ FACE_DISTANCE = 1e-9
 FLUX_TOLERANCE = 1e-6
 
 
-def check_structure(recipe: Recipe, target: Target, phases: list[Phase], temperature: float) -> Check:
+def check_structure(sde: RecipeSde, phases: list[Phase]) -> Check:
     """D PSD, Q skew, masses positive, `Elementwise` true to its name; in words what is not, and where."""
     name = "D PSD, Q skew"
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *phases)
     with traceable("a field or an energy of the recipe"):
-        looks = jax.tree.map(np.asarray, _looks(recipe, target, stacked, temperature))
+        looks = jax.tree.map(np.asarray, _looks(sde, stacked))
     for i in range(len(phases)):
         try:
-            structure.check_look(recipe, jax.tree.map(lambda leaf, i=i: leaf[i], looks))
+            structure.check_look(sde.recipe, jax.tree.map(lambda leaf, i=i: leaf[i], looks))
         except InputError as error:
             return Check(name, False, 1.0, 0.0, str(error).replace(" at the start", ""))
     return Check(name, True, 0.0, 0.0, f"and declared structure true, at {len(phases)} points where the law lives")
 
 
 @quick_filter_jit
-def _looks(recipe: Recipe, target: Target, phases: Phase, temperature: float) -> structure.Look:
-    return jax.vmap(lambda phase: structure.look(recipe, recipe.point_at(target, phase, temperature)))(phases)
+def _looks(sde: RecipeSde, phases: Phase) -> structure.Look:
+    return jax.vmap(lambda phase: structure.look(sde.recipe, sde.point(phase)))(phases)
 
 
-def check_reads(recipe: Recipe, target: Target, phases: list[Phase], temperature: float) -> Check:
+def check_reads(sde: RecipeSde, phases: list[Phase]) -> Check:
     """A field must be a function of the phase alone: whatever else it looks at has no derivative in the correction.
 
     Two ways round the phase are looked for: a function that keeps what another one was given (the position, put into a
     variable outside by the potential), and a field that reads no slot but holds an array equal to the position.
     """
-    for what, key, field in blocks(recipe):
-        message = _captured(field, key, target, phases[0], temperature)
+    for what, key, field in blocks(sde.recipe):
+        message = _captured(field, key, sde, phases[0])
         if message:
             return left_behind(f"{what} {message}")
     return Check("fields read the phase", True, 0.0, 0.0, "and nothing behind its back")
@@ -82,18 +82,18 @@ def blocks(recipe: Recipe) -> Iterator[tuple[str, tuple[str, str], Field]]:
         yield f"curl[{pair!r}]", pair, field
 
 
-def _captured(field: Field, key: tuple[str, str], target: Target, phase: Phase, temperature: float) -> str | None:
+def _captured(field: Field, key: tuple[str, str], sde: RecipeSde, phase: Phase) -> str | None:
     """Words, if the field reads no position but its function holds an array equal to the target's starting position."""
-    jax.eval_shape(target.potential, phase.position)  # what it leaves behind is now a tracer
+    jax.eval_shape(sde.target.potential, phase.position)  # what it leaves behind is now a tracer
     with traceable("a field of the recipe"):
-        read = field.reads(Point(phase, jnp.zeros((), Layout.of(phase).dtype), None, temperature), *key)
+        read = field.reads(Point(phase, jnp.zeros((), sde.layout.dtype), None, sde.temperature), *key)
     function = getattr(field.inner if isinstance(field, Root) else field, "fn", None)
     held = [] if function is None else list(captured(function))
     if any(tree.is_traced(value) for _, value in held):
         return LEFT_BEHIND
-    if target.init is None or read & {"position", "potential"}:
+    if sde.target.init is None or read & {"position", "potential"}:
         return None
-    starts = [np.asarray(leaf) for leaf in jax.tree.leaves(target.init)]
+    starts = [np.asarray(leaf) for leaf in jax.tree.leaves(sde.target.init)]
     for name, value in held:
         if any(np.size(start) and _is_same(value, start) for start in starts):
             return f"does not read z.position, but its function holds {name!r}, an array equal to the starting position"
@@ -124,24 +124,23 @@ def captured(function: Callable, depth: int = 3) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def check_correction(recipe: Recipe, target: Target, phases: list[Phase], temperature: float) -> Check:
+def check_correction(sde: RecipeSde, phases: list[Phase]) -> Check:
     """Gamma, as the fields give it, against sum_j d/dz_j (D_ij + Q_ij) of the dense matrices."""
-    layout = Layout.of(phases[0])
-    places = jnp.stack([layout.ravel(phase) for phase in phases])
-    gaps, scale = (np.asarray(x) for x in _gaps(recipe, target, places, layout, temperature))
+    places = jnp.stack([sde.layout.ravel(phase) for phase in phases])
+    gaps, scale = (np.asarray(x) for x in _gaps(sde, places))
     relative = gaps / np.maximum(scale, np.finfo(float).tiny)[:, None]
     figure, tolerance = float(np.max(relative)), rounding(np.float64)
     words = "Gamma equals the divergence of the dense D + Q"
     if not figure <= tolerance:
         point, i = np.unravel_index(np.argmax(relative), relative.shape)
-        name = coordinate_names(phases[0])[i]
-        words = f"Gamma of {name} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
+        words = f"Gamma of {sde.name(int(i))} is off by {gaps[point, i]:.3g} from the divergence of the dense D + Q"
     return Check("correction", figure <= tolerance, figure, tolerance, words)
 
 
 @quick_filter_jit
-def _gaps(recipe: Recipe, target: Target, places: Array, layout: Layout, temperature: float) -> tuple[Array, Array]:
+def _gaps(sde: RecipeSde, places: Array) -> tuple[Array, Array]:
     """|Gamma - div(D + Q)|, and the size of what adds up to it, at flat phases."""
+    recipe, target, layout, temperature = sde.recipe, sde.target, sde.layout, sde.temperature
 
     def both(z: Array) -> Array:
         d, q = recipe.matrices(target, layout.unravel(z), temperature)
@@ -155,27 +154,27 @@ def _gaps(recipe: Recipe, target: Target, places: Array, layout: Layout, tempera
     return jax.lax.map(gap, places)
 
 
-def check_faces(recipe: Recipe, target: Target, sde: Sde, phases: list[Phase], temperature: float) -> list[Check]:
+def check_faces(sde: RecipeSde, phases: list[Phase]) -> list[Check]:
     """The normal flux at up to 16 faces, at each of the phases moved there, relative to what cancels in it."""
-    if target.domain is None:
+    if sde.target.domain is None:
         return []
     name = "flux at the faces"
     try:
         for phase in phases:
-            check_reflection(recipe, target, recipe.point_at(target, phase, temperature))
+            check_reflection(sde.recipe, sde.target, sde.point(phase))
     except InputError as error:
         return [Check(name, False, 1.0, 0.0, str(error))]
-    faces = _faces(target, phases[0])
+    faces = _faces(sde.target, phases[0])
     if not faces:
         return [Check(name, True, 0.0, 0.0, "the domain has no face")]
     largest, where = 0.0, faces[0]
     for phase in phases:
         for i, place in faces:
-            z, turned = _at_face(recipe, target, phase, i, place, temperature)
+            z, turned = _at_face(sde, phase, i, place)
             # relative to the density where the phase was: a face that the law never meets has no flux
-            rise = float(sde.hamiltonian(z) - sde.hamiltonian(Layout.of(phase).ravel(phase)))
+            rise = float(sde.hamiltonian(z) - sde.hamiltonian(sde.layout.ravel(phase)))
             net, scale = (float(value[i]) for value in _flux(sde, z, turned))
-            share = np.exp(min(0.0, -rise / temperature)) * abs(net) / scale if scale > 0 else 0.0
+            share = np.exp(min(0.0, -rise / sde.temperature)) * abs(net) / scale if scale > 0 else 0.0
             if not share <= largest:
                 largest, where = share, (i, place)
     words = f"no probability flows through {len(faces)} faces"
@@ -195,11 +194,9 @@ def _faces(target: Target, phase: Phase) -> list[tuple[int, float]]:
     return faces[:MOST_FACES]
 
 
-def _at_face(
-    recipe: Recipe, target: Target, phase: Phase, i: int, place: float, temperature: float
-) -> tuple[Array, Array]:
+def _at_face(sde: RecipeSde, phase: Phase, i: int, place: float) -> tuple[Array, Array]:
     """The phase moved to the face, and the same with the momentum reflected there."""
-    layout, position = Layout.of(phase), Layout.of(phase.position)
+    recipe, layout, position = sde.recipe, sde.layout, Layout.of(phase.position)
     moved = phase._replace(position=position.unravel(position.ravel(phase.position).at[i].set(place)))
     if not recipe.momenta:
         return layout.ravel(moved), layout.ravel(moved)
@@ -207,7 +204,7 @@ def _at_face(
     momentum = Layout.of(getattr(phase, name))
     r = momentum.ravel(getattr(phase, name))
     mass = inverse_mass_of(recipe, phase)
-    curl = recipe.curl_block(recipe.curl_at(recipe.point_at(target, moved, temperature)), name, "position")
+    curl = recipe.curl_block(recipe.curl_at(sde.point(moved)), name, "position")
     if mass is None or is_entrywise(mass, curl):
         back = r.at[i].multiply(-1)
     else:

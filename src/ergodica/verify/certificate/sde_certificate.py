@@ -16,14 +16,7 @@ from ergodica.verify.certificate.hypoellipticity import check_reach
 from ergodica.verify.certificate.other_law import OtherLaw, find_other_law
 from ergodica.verify.certificate.points import Points, find_points
 from ergodica.verify.certificate.repairs import Repair, Terms, find_repairs, in_words, terms_at
-from ergodica.verify.hand_written import (
-    SYMMETRY_SLACK,
-    HandWritten,
-    hand_written,
-    most_negative,
-    refuse_asymmetric,
-    refuse_non_finite,
-)
+from ergodica.verify.hand_written import SYMMETRY_SLACK, HandWritten, hand_written, most_negative, refuse_values
 from ergodica.verify.sde import at
 from ergodica.verify.stationarity import residual_check, rounding
 
@@ -190,6 +183,4 @@ def check_values(terms: Terms, slack: float) -> None:
         "the derivative of drift": terms.spreads[:, 0],
         "a derivative of diffusion or hamiltonian": np.concatenate([terms.parts, terms.spreads], axis=1),
     }
-    for name, value in values.items():
-        refuse_non_finite(name, value, terms.points, "where the law lives")
-    refuse_asymmetric(terms.diffusion, terms.points, slack)
+    refuse_values(values, terms.points, "where the law lives", slack)

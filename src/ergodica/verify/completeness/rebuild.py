@@ -41,9 +41,8 @@ BULK_POINTS = 4_096  # off the grid, where the drift is compared
 SHELL_COUNT = 14
 SHELL_POINTS = 1_024
 LATE_SHELLS = 4  # the last ones, where only the tails are left
-SHELL_DECAY = (
-    0.9  # an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
-)
+# an integrable power of the distance falls by 2^-a with each doubling; a = 0 is a logarithm, and diverges
+SHELL_DECAY = 0.9
 
 
 class NoCurlError(InputError):
@@ -273,16 +272,13 @@ def limiting(flow: Flow, curls: list[np.ndarray], size: float) -> dict[str, floa
 
 
 def notes(dim: int, largest: float, error: float, limits: dict[str, float]) -> tuple[str, ...]:
-    if dim == 2:
-        unique = (
-            "Q is unique up to c/p with a constant c, fixed here by decay: Q p vanishes at the faces of the box. "
-            f"Largest |Q| on the bulk: {largest:.3g}."
-        )
-    else:
+    unique = "Q is unique up to c/p with a constant c, fixed here by decay: Q p vanishes at the faces of the box."
+    if dim == 3:
         unique = (
             "Q is unique up to a divergence-free skew field over p, so compare drifts, not curls; this one is that of "
-            f"the Fourier construction. Largest |Q| on the bulk: {largest:.3g}."
+            "the Fourier construction."
         )
+    unique += f" Largest |Q| on the bulk: {largest:.3g}."
     if error <= EXPECTED_ERROR[dim]:
         return (unique,)
     # a jump from face to face also shows in the highest modes: first comes the box

@@ -28,23 +28,13 @@ from ergodica.recipe import Recipe
 from ergodica.targets import Target
 from ergodica.targets.base import DataTarget
 from ergodica.tree import Layout
-from ergodica.verify.discrete.affine import (
-    AffineStep,
-    Doubling,
-    PhaseLaw,
-    affine_step,
-    phase_law,
-    radius,
-    refuse_curved,
-    solve_with_feedback,
-)
+from ergodica.verify.discrete import affine
 from ergodica.verify.discrete.law import DiscreteLaw, LawTable
 from ergodica.verify.discrete.quadratic import ExampleSpread, as_density, example_spread, quadratic_of
 from ergodica.verify.sde import checked_position, widened
 
-STABLE_RADIUS = (
-    1 - 1e-13
-)  # spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
+# spectral radius below which a chain forgets: a direction that stands still comes out at 1 - 1e-16
+STABLE_RADIUS = 1 - 1e-13
 MOST_NUMBERS = 1_000  # numbers in the phase: matrices of its size are solved densely
 
 
@@ -145,7 +135,7 @@ class _Chain:
         gaussian = quadratic_of(target, self.position)
         self.gaussian = as_density(gaussian, self.position)
         self.mean = gaussian.mean
-        self.law = phase_law(recipe, self.gaussian, self.phase, temperature)
+        self.law = affine.phase_law(recipe, self.gaussian, self.phase, temperature)
         self.spread: ExampleSpread | None = None  # of the examples' gradients: a pass over the data, made if needed
 
     def with_noise(self, given: GradientNoise | None, batch_size: int | None, compensate: bool | None) -> "_Column":
@@ -207,7 +197,7 @@ class _Column:
         found = self.law_or_none(step_size)
         if found is not None:
             return found
-        here, largest = radius(self._step(step_size).transition), self.largest_stable(step_size)
+        here, largest = affine.radius(self._step(step_size).transition), self.largest_stable(step_size)
         why = f"the spectral radius of a step is {here:.6g}, expected below 1"
         if here < STABLE_RADIUS:
             why = "the noise of the batches grows faster with the distance from the mean than the steps shrink it"
@@ -220,7 +210,7 @@ class _Column:
         truth = self.chain.law
         if self.chain.is_exact:
             return self._result(step_size, truth, None)
-        refuse_curved(self._kernel(), self.chain.phase, truth, step_size, self.chain.temperature)
+        affine.refuse_curved(self._kernel(), self.chain.phase, truth, step_size, self.chain.temperature)
         step = self._step(step_size)
         covariance = self._stationary(step)
         if covariance is None:
@@ -228,7 +218,7 @@ class _Column:
         # (1 - A)^-1 b as a distance from the target's mean: no digits are lost where that is large
         unit, move = step.in_units(truth.scale), step.transition @ truth.mean + step.offset - truth.mean
         distance = truth.scale * np.linalg.solve(np.eye(move.size) - unit.transition, move / truth.scale)
-        return self._result(step_size, PhaseLaw(truth.mean + distance, covariance), step)
+        return self._result(step_size, affine.PhaseLaw(truth.mean + distance, covariance), step)
 
     def largest_stable(self, unstable: float) -> float | None:
         """The step size below which there is a stationary law, by bisection; None if none is found."""
@@ -253,18 +243,18 @@ class _Column:
         bare = Recipe(recipe.energy, recipe.diffusion, recipe.curl)  # a V of the recipe's own is in `subtracted`
         return Kernel(self.chain.gaussian, bare, self.chain.integrator, self.subtracted)
 
-    def _step(self, step_size: float) -> AffineStep:
-        return affine_step(self._kernel(), self.chain.phase, self.chain.law, step_size, self.chain.temperature)
+    def _step(self, step_size: float) -> affine.AffineStep:
+        return affine.affine_step(self._kernel(), self.chain.phase, self.chain.law, step_size, self.chain.temperature)
 
-    def _stationary(self, step: AffineStep) -> np.ndarray | None:
+    def _stationary(self, step: affine.AffineStep) -> np.ndarray | None:
         """Sigma, solved in units of the target's standard deviations: none is lost beside a larger one."""
         scale = self.chain.law.scale
         position = scale[: len(self.covariance)]
         unit = step.in_units(scale)
-        if not radius(unit.transition) < STABLE_RADIUS:
+        if not affine.radius(unit.transition) < STABLE_RADIUS:
             return None
         noise = position[:, None] * self.covariance * position
-        doubling = Doubling(unit.transition)
+        doubling = affine.Doubling(unit.transition)
         total = unit.spread @ unit.spread.T + unit.through @ noise @ unit.through.T
         if self.modes is None:
             sigma = doubling.solve(total)
@@ -276,10 +266,10 @@ class _Column:
                 return unit.through @ grown @ unit.through.T
 
             total = total + carried(unit.probe_spread @ unit.probe_spread.T)
-            sigma = solve_with_feedback(doubling, total, lambda x: carried(unit.probe @ x @ unit.probe.T))
+            sigma = affine.solve_with_feedback(doubling, total, lambda x: carried(unit.probe @ x @ unit.probe.T))
         return None if sigma is None else scale[:, None] * sigma * scale
 
-    def _result(self, step_size: float, law: PhaseLaw, step: AffineStep | None) -> DiscreteLaw:
+    def _result(self, step_size: float, law: affine.PhaseLaw, step: affine.AffineStep | None) -> DiscreteLaw:
         truth = self.chain.law
         return DiscreteLaw(
             step_size=step_size,
@@ -291,7 +281,7 @@ class _Column:
             target_phase_mean=truth.mean,
             target_phase_covariance=truth.covariance,
             transition=None if step is None else step.transition,
-            radius=float("nan") if step is None else radius(step.transition),
+            radius=float("nan") if step is None else affine.radius(step.transition),
             cuts=0 if step is None else step.cuts,
             largest_step=float("inf") if step is None else step.largest_step,
         )

@@ -10,12 +10,13 @@ import pytest
 
 import ergodica as eg
 from ergodica.verify.audit.chains import Rung
-from ergodica.verify.audit.checks import decision_check, resolution_check, temperature_words
+from ergodica.verify.audit.checks import decision_check, resolution_check
 from ergodica.verify.audit.culprits import _gamma
 from ergodica.verify.audit.features import _triples
 from ergodica.verify.audit.ladder import Ladder
 from ergodica.verify.audit.law_tests import Laws, LawTest, Limit, is_rough, limit
 from ergodica.verify.audit.one_step import Interior
+from ergodica.verify.audit.report import temperature_words
 from ergodica.verify.audit.trials import Trial, _significant_bits
 from ergodica.verify.tails import Estimate
 
@@ -128,9 +129,9 @@ def test_a_bias_of_order_one_half_is_allowed_for_on_its_own_side_only():
 
 
 def test_a_large_bias_of_order_one_half_is_rough_and_one_of_order_one_is_not():
-    assert is_rough(rungs(lambda h: 1 + 1.5 * h**0.5), np.eye(1), 1.0)
-    assert not is_rough(rungs(lambda h: 1 + 0.2 * h**0.5), np.eye(1), 1.0)
-    assert not is_rough(rungs(lambda h: 1 + 5 * h), np.eye(1), 1.0)
+    assert is_rough(rungs(lambda h: 1 + 1.5 * h**0.5), np.eye(1))
+    assert not is_rough(rungs(lambda h: 1 + 0.2 * h**0.5), np.eye(1))
+    assert not is_rough(rungs(lambda h: 1 + 5 * h), np.eye(1))
 
 
 def test_starts_near_a_wall_are_left_out_and_the_rest_is_judged():
@@ -204,7 +205,7 @@ def test_an_error_that_stays_is_not_taken_for_a_bias_that_falls_slowly():
     """A constant error beside a large bias of order one looks like order one half at three step sizes."""
     found = np.array([1.0, 0.9, 0.85])[:, None]
     rough = Limit(found[2], np.full(1, 0.01), np.full(1, 0.2), np.zeros(1), forgiven=np.full(1, 0.2))
-    lenient = LawTest("temperature", rough, np.full(1, 0.7), np.zeros(1), np.zeros(1, int), 1, 100)
+    lenient = LawTest("temperature", rough, np.full(1, 0.7), np.zeros(1), np.zeros(1, int), 100)
     strict = replace(lenient, limit=rough.strict())
     assert lenient.p_value > 0.1 > 1e-6 > strict.p_value
     assert Laws((lenient,), np.ones(1), (strict,)).is_open(1e-3)

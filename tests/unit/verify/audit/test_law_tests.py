@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 
 from ergodica.verify.audit.chains import Rung
-from ergodica.verify.audit.checks import is_now_and_then, percent, temperature_words
+from ergodica.verify.audit.checks import is_now_and_then, percent
 from ergodica.verify.audit.law_tests import difference_root, limit, order
+from ergodica.verify.audit.report import temperature_words
 from ergodica.verify.tails import Estimate, any_of, each_of, largest_of, normal_score, threshold, two_sided
 
 

@@ -12,6 +12,7 @@ from ergodica.errors import InputError
 from ergodica.report import paragraph, plain
 from ergodica.targets import Posterior
 from ergodica.tuning.ladder import Outcome
+from ergodica.tuning.pilots import FIRST_PILOT_RUNG
 from ergodica.tuning.settings import Settings
 
 
@@ -72,9 +73,11 @@ def _bias_words(plan: Settings, outcome: Outcome) -> str:
     expected = float(np.mean((1 + np.asarray(there)) / (1 + np.asarray(here)) - 1))
     seen = float(np.mean(witness.measured.sd / answer.measured.sd - 1))
     beyond = 0.0 if outcome.sums is None else float(np.max(np.abs(outcome.sums.sd_bias - here)))
+    shift = 0.0 if outcome.sums is None else float(np.max(np.abs(outcome.sums.mean_bias)))
     words = f"sds {float(np.max(here)):+.1%} predicted in the worst number; " if way.batch_size is not None else ""
     words += f"against twice the step sds are {seen:+.1%} on average, {expected:+.1%} predicted; beyond the prediction "
-    return words + (f"up to {beyond:.1%} at this step" if beyond else "nothing was seen")
+    words += f"up to {beyond:.1%} at this step" if beyond else "nothing was seen"
+    return words + (f"; means off by up to {shift:.2g} sd at this step" if shift else "")
 
 
 def _sum_words(plan: Settings, outcome: Outcome) -> str:
@@ -102,7 +105,10 @@ def _spent(plan: Settings, outcome: Outcome) -> dict[str, float]:
         spent["noise"] = float(plan.noise.passes)
     for rung in outcome.rungs:
         is_answer = outcome.answer is not None and rung is outcome.answer
-        name = "sampling" if is_answer else "pilots" if rung.settings.rung >= 10 else "witness"
+        is_pilot = rung.settings.rung >= FIRST_PILOT_RUNG
+        name = (
+            "sampling" if is_answer else "pilots" if is_pilot else "witness" if rung is outcome.witness else "given up"
+        )
         spent[name] = spent.get(name, 0.0) + rung.passes()
     return {name: round(value, 2) for name, value in spent.items()}
 

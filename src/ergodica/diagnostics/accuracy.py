@@ -25,6 +25,7 @@ from ergodica.output.labelled import named
 SEGMENTS = 100  # of all chains together, whose means tell the Monte Carlo error: it is known to 7 %
 FEWEST_SEGMENTS = 20
 NEIGHBOUR_ERRORS = 3.5  # of the correlation of neighbouring segments, beyond which it is more than chance
+LEAST_SKEWNESS = 2.0  # of segments, beyond which it counts: for draws of a Gaussian it is below 1
 LARGEST_CORRELATION = 0.98
 LEVERAGE = 3.0  # of a witness with twice the step, for an error of order 2
 BLOCK_NUMBERS = 2**22  # draws of numbers that are looked at together
@@ -106,9 +107,9 @@ def _measured(values: np.ndarray) -> MeasuredNumbers:
     if length < 1 or chains * each < FEWEST_SEGMENTS:
         nothing = np.full(values.shape[2], np.nan)
         return MeasuredNumbers(nothing, nothing, nothing, nothing, nothing)
-    centre = values[:, :, :].reshape(-1, values.shape[2]).mean(axis=0, dtype=np.float64)
-    part = (values[:, draws - each * length :].astype(np.float64) - centre).reshape(chains * each, length, -1)
     with np.errstate(all="ignore"):
+        centre = values.reshape(-1, values.shape[2]).mean(axis=0, dtype=np.float64)
+        part = (values[:, draws - each * length :].astype(np.float64) - centre).reshape(chains * each, length, -1)
         squares = np.square(part)
         mean, variance = part.mean(axis=(0, 1)), squares.mean(axis=(0, 1))
         sd = np.sqrt(np.maximum(variance - mean**2, 0))
@@ -121,14 +122,19 @@ def _error_of(segments: np.ndarray, chains: int) -> np.ndarray:
     """The standard error of the mean of segments (chain x segment, k).
 
     Where neighbours are correlated, the chains remember for longer than a segment, and their scatter says too little:
-    for an autoregression with that correlation the error is larger by sqrt((1 + r) / (1 - r)).
+    for an autoregression with that correlation the error is larger by sqrt((1 + r) / (1 - r)). Where segments are
+    skewed (squares of heavy tails), both mean and scatter are too small until the largest values were met: after
+    Johnson (1978) the upper limit is further off by a share of about skewness / sqrt(count).
     """
     count, shifts = len(segments), segments - segments.mean(axis=0)
     by_chain = shifts.reshape(chains, -1, shifts.shape[1])
     neighbours = np.sum(by_chain[:, 1:] * by_chain[:, :-1], axis=(0, 1)) / (count - chains)
     r = neighbours / shifts.var(axis=0)
     r = np.where(r > NEIGHBOUR_ERRORS / math.sqrt(count - chains), np.minimum(r, LARGEST_CORRELATION), 0.0)
-    return segments.std(axis=0, ddof=1) / math.sqrt(count) * np.sqrt((1 + r) / (1 - r))
+    skewness = np.mean(shifts**3, axis=0) / shifts.var(axis=0) ** 1.5
+    skewness = np.where(skewness > LEAST_SKEWNESS, skewness, 0.0)
+    more = np.sqrt((1 + r) / (1 - r)) * (1 + skewness / math.sqrt(count))
+    return segments.std(axis=0, ddof=1) / math.sqrt(count) * more
 
 
 def _r_hat(part: np.ndarray, chains: int) -> np.ndarray:

@@ -15,13 +15,14 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.diagnostics.accuracy import LEVERAGE, MeasuredNumbers, Sums, measured, sums
+from ergodica.diagnostics.accuracy import LEVERAGE, MeasuredNumbers, Sums, measured, names_of, sums
 from ergodica.driver.execute import execute
+from ergodica.driver.request import Request
 from ergodica.driver.run import Run
 from ergodica.errors import NonFiniteError
 from ergodica.tuning import law
 from ergodica.tuning.plan import LENGTH_MARGIN, SamplingWay
-from ergodica.tuning.settings import Settings, arguments_of
+from ergodica.tuning.settings import Settings
 
 MOST_RUNGS = 4  # answers; each costs four times the last
 MOST_LENGTHENINGS = 6
@@ -64,8 +65,8 @@ class Outcome(NamedTuple):
     trouble: str = ""
 
 
-Longer = Callable[[PyTree, int], int | None]
-"""Steps of each chain that a run should have, from its draws and how often it was lengthened; None: enough."""
+Longer = Callable[[PyTree, dict[str, np.ndarray], int], int | None]
+"""Steps of each chain that a run should have, from draws, statistics and how often it was lengthened; None: enough."""
 
 
 class Place(NamedTuple):
@@ -76,8 +77,9 @@ class Place(NamedTuple):
 
 def in_memory() -> Place:
     def made(settings: Settings, label: str, longer: Longer) -> Run:
-        times = itertools.count()
-        return execute(arguments_of(settings, {}), lambda posterior, _: longer(posterior, next(times)), label)
+        times, asked = itertools.count(), settings.request
+        request = Request(asked.target, progress=asked.progress, **settings.arguments)
+        return execute(request, lambda posterior, stats: longer(posterior, stats, next(times)), label)
 
     return Place(made)
 
@@ -101,7 +103,7 @@ def climb(settings: Settings, place: Place) -> Outcome:
             if found is not None and found.is_within(settings.accuracy):
                 return Outcome(answer, witness, found, True, rungs)
             if found is not None:
-                trouble = complaint(settings, found)
+                trouble = complaint(answer, found)
                 if found.is_unbiased_within(settings.accuracy) or not _is_biased(settings, found):
                     break  # a smaller step would not help: chains have not met, or the run would be too long
         if number == MOST_RUNGS:
@@ -118,7 +120,7 @@ def _witness(settings: Settings, place: Place) -> LadderRung | None:
     accuracy, z = settings.accuracy, settings.accuracy.z(settings.kept)
     bias = settings.bias(settings.way)
 
-    def longer(posterior: PyTree, times: int) -> int | None:
+    def longer(posterior: PyTree, _: Any, times: int) -> int | None:
         met = measured(posterior)
         room = np.stack([(accuracy.sd - np.abs(bias)) * np.ones_like(met.sd), np.full_like(met.sd, accuracy.mean)])
         share = z * np.stack([met.sd_error, met.mean_error]) / LEVERAGE / (WITNESS_ROOM * room)
@@ -137,7 +139,7 @@ def _answer(
     accuracy, bias = settings.accuracy, (settings.bias(way), settings.bias(way.doubled()))
     here = _sized(settings.with_way(way, number), _steps_from(settings, way, witness))
 
-    def longer(posterior: PyTree, times: int) -> int | None:
+    def longer(posterior: PyTree, _: Any, times: int) -> int | None:
         met = measured(posterior)
         found = sums(accuracy, met, witness.measured, bias)
         if times >= MOST_LENGTHENINGS or found.is_within(accuracy):
@@ -216,15 +218,18 @@ def _is_biased(settings: Settings, found: Sums) -> bool:
     return bool(np.any(np.abs(found.sd_bias) > accuracy.sd / 2) or np.any(np.abs(found.mean_bias) > accuracy.mean / 2))
 
 
-def complaint(settings: Settings, found: Sums) -> str:
-    accuracy, parts = settings.accuracy, []
-    if unknown := int(np.sum(~np.isfinite(found.sd + found.mean))):
-        return f"{unknown} of {len(found.sd)} kept numbers never change, or are not finite: they have no sd"
-    if not np.all(found.sd <= accuracy.sd):
-        worst = float(np.max(found.sd))
-        parts.append(f"sds may be off by {worst:.1%} (bias {np.abs(found.sd_bias).max():.1%})")
-    if not np.all(found.mean <= accuracy.mean):
-        parts.append(f"means may be off by {float(np.max(found.mean)):.2g} sd")
+def complaint(rung: LadderRung, found: Sums) -> str:
+    accuracy, parts, names = rung.settings.accuracy, [], names_of(rung.run.posterior)
+    unknown = np.flatnonzero(~np.isfinite(found.sd + found.mean))
+    if len(unknown):
+        is_constant = rung.measured.sd[unknown[0]] == 0
+        what = "never changes, and has no sd to measure by" if is_constant else "is not finite, or draws are too few"
+        parts.append(f"the number {names[unknown[0]]} {what}: leave it out by `keep`")
+    if np.any(found.sd > accuracy.sd):
+        worst = float(np.nanmax(found.sd))
+        parts.append(f"sds may be off by {worst:.1%} (bias {np.nanmax(np.abs(found.sd_bias)):.1%})")
+    if np.any(found.mean > accuracy.mean):
+        parts.append(f"means may be off by {float(np.nanmax(found.mean)):.2g} sd")
     if found.r_hat > accuracy.r_hat:
         parts.append(f"chains do not agree (R-hat {found.r_hat:.3f})")
     return "; ".join(parts)

@@ -83,6 +83,11 @@ class Laplace(NamedTuple):
     def size(self) -> int:
         return self.layout.size
 
+    @property
+    def rounding(self) -> float:
+        """The distance of neighbouring values of the potential, about the mode."""
+        return float(jnp.finfo(self.layout.dtype).eps) * abs(self.peak.potential)
+
     def position(self, point: np.ndarray) -> PyTree:
         return self.layout.unravel(jnp.asarray(point, self.layout.dtype))
 
@@ -120,7 +125,7 @@ def laplace(target: Target, position: PyTree, seed: int = 0) -> Laplace:
             "second derivatives of this potential cannot be taken, as it uses jax.custom_vjp, and tuning needs them: "
             "use jax.custom_jvp, or give recipe, steps and step_size yourself"
         ) from error
-    trouble = _trouble(target, layout, mode, peak)
+    trouble = _trouble(mode, peak)
     rows = target.size if isinstance(target, Posterior) else 1
     if trouble and (rows > LARGE_DATA or layout.size > LARGEST_DENSE):
         what = f"{rows:,} rows" if rows > LARGE_DATA else f"{layout.size:,} numbers"
@@ -165,7 +170,7 @@ def _peak(target: Target, layout: Layout, mode: Mode) -> tuple[Peak, float]:
     return Peak(point, root, float(mode.potential), is_proper), float(layout.size)
 
 
-def _trouble(target: Target, layout: Layout, mode: Mode, peak: Peak) -> str:
+def _trouble(mode: Mode, peak: Peak) -> str:
     if peak.is_proper:
         return ""
     if not mode.is_converged:
@@ -180,7 +185,9 @@ def _check_flat(target: Target, layout: Layout, peak: Peak) -> None:
     root = peak.root.main
     widest = root[:, int(np.argmax(np.linalg.norm(root, axis=0)))]
     here = _evaluated(target, layout, peak.point)[0]
-    ends = [peak.point + t * widest for t in (-FLAT_REACH, FLAT_REACH)]
+    # widths next to a pole of the density are tiny: a line is flat only where it is over the size of the position too
+    reach = max(FLAT_REACH, max(1.0, float(np.linalg.norm(peak.point))) / float(np.linalg.norm(widest)))
+    ends = [peak.point + t * widest for t in (-reach, reach)]
     if target.domain is not None and not all(contains(target.domain, _unravel(layout, end)) for end in ends):
         return
     rises = [_evaluated(target, layout, end)[0] - here for end in ends]

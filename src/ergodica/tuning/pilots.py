@@ -36,6 +36,8 @@ SETTLED_WIDTHS = (0.7, 1.5)  # sds in whitened units
 SETTLED_ACCEPTANCE = (0.6, 0.97)
 SETTLED_R_HAT = 1.15
 KNOWN_DRAWS = 10.0  # what Laplace's covariance counts for, in draws, and each number once more
+MOST_HALVINGS = 3  # of the step, where chains were stuck
+STUCK_FACTOR, STUCK_LEAST = 4.0, 20  # longest row of rejections, over what chance makes of the share accepted
 LOST_ACCEPTANCE = 0.02  # as if that share were accepted, where chains did not stay finite
 
 
@@ -58,11 +60,11 @@ class Pilot(NamedTuple):
         )
 
 
-def metropolis(settings: Settings, place: Place) -> Outcome:
+def metropolis(plan: Settings, place: Place) -> Outcome:
     """Pilots until step and scale have settled, then a run that is lengthened until the accuracy is reached."""
-    way = next(way for way in settings.ways if way.method == "Metropolis")
+    way = next(way for way in plan.ways if way.method == "Metropolis")
     # no turning by gradient noise, of which there is none; every number of the position is looked at in pilots
-    settings = replace(settings, noise=None, ways=(way, *(other for other in settings.ways if other is not way)))
+    settings = replace(plan, noise=None, ways=(way, *(other for other in plan.ways if other is not way)))
     rungs: list[LadderRung] = []
     # at all modes in turn, where there are several, so that R-hat sees whether they communicate
     apart = settings.arguments["init"].positions if settings.laplace.others else None
@@ -82,26 +84,49 @@ def metropolis(settings: Settings, place: Place) -> Outcome:
     if pilot is None:
         return Outcome(None, None, None, False, rungs, "chains became non-finite at every step tried")
     settings = replace(settings, starts=apart or pilot.ends)
-    answer, found = _run(settings, place)
-    if answer is None or found is None:
-        return Outcome(None, None, None, False, rungs, "chains became non-finite")
-    is_reached = found.is_within(settings.accuracy)
-    trouble = "" if is_reached else complaint(settings, found)
-    return Outcome(answer, None, found, is_reached, [*rungs, answer], trouble)
+    halvings = 0
+    while True:
+        answer, found = _run(settings.with_way(settings.way, plan.rung + halvings), place)
+        if answer is None or found is None:
+            return Outcome(None, None, None, False, rungs, "chains became non-finite")
+        rungs.append(answer)
+        stuck = stuck_for(answer.run.stats["accepted"])
+        if not stuck or halvings == MOST_HALVINGS:
+            break
+        halvings += 1
+        way = settings.way._replace(step_size=settings.way.step_size / 2, leaps=2 * settings.way.leaps)
+        settings = replace(settings, ways=(way, *settings.ways[1:]))
+    is_reached = found.is_within(settings.accuracy) and not stuck
+    words = f"a chain was stuck for {stuck} trajectories in a row: there are places that it can hardly enter; "
+    trouble = "" if is_reached else (words * bool(stuck) + complaint(answer, found)).removesuffix("; ")
+    return Outcome(answer, None, found, is_reached, rungs, trouble)
+
+
+def stuck_for(accepted: np.ndarray) -> int:
+    """The longest row of rejections in (chain, draw) where it is no chance; 0 where it is.
+
+    The step is too long for the curvature there. Such places are entered as seldom as they are left, so that they are
+    missing in most runs, and in the scatter that tells the error.
+    """
+    longest = int(np.diff(np.flatnonzero(np.pad(accepted, ((0, 0), (1, 1)), constant_values=True))).max()) - 1
+    by_chance = math.log(accepted.size) / -math.log(1 - min(float(np.mean(accepted)), 0.99) + 1e-12)
+    return longest if longest > max(STUCK_LEAST, STUCK_FACTOR * by_chance) else 0
 
 
 def _run(settings: Settings, place: Place) -> tuple[LadderRung | None, Sums | None]:
-    accuracy, thin, first = settings.accuracy, settings.way.thin, settings.with_way(settings.way, 1)
+    accuracy, thin = settings.accuracy, settings.way.thin
 
-    def longer(posterior: PyTree, times: int) -> int | None:
+    def longer(posterior: PyTree, stats: dict[str, np.ndarray], times: int) -> int | None:
+        if stuck_for(stats["accepted"]):
+            return None
         found = sums(accuracy, measured(posterior))
         is_known = np.isfinite(found.sd).all()  # not of a kept number that never changes
         is_hopeless = not is_known or times >= MOST_LENGTHENINGS or (times >= 2 and found.r_hat > HOPELESS_R_HAT)
         if is_hopeless or found.is_within(accuracy):
             return None
-        return min(MOST_TIMES * first.steps, math.ceil(draws_of(posterior) * thin * _factor(settings, found)))
+        return min(MOST_TIMES * settings.steps, math.ceil(draws_of(posterior) * thin * _factor(settings, found)))
 
-    rung = finite_rung(first, place, "sampling", longer)
+    rung = finite_rung(settings, place, "sampling", longer)
     return rung, None if rung is None else sums(accuracy, rung.measured)
 
 

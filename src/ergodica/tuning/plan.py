@@ -39,7 +39,7 @@ QUARTER_TURN = math.pi / 2  # the length of a trajectory in whitened units after
 SETTLING_TIMES = 6.0  # correlation times before the first draw that is kept
 DRAWS_PER_TIME = 3.0  # kept in a correlation time
 MIDDLE_OPERATIONS = 1e6  # of one gradient from all data: below that the driver costs more, and Metropolis is safer
-MOST_DRAWS = 50_000  # kept of each chain
+LARGEST_ROUNDING = 0.25  # of the potential over the temperature: a Metropolis test goes by differences of about 1
 
 
 class SamplingWay(NamedTuple):
@@ -132,17 +132,17 @@ def _operations(target: Target, position: PyTree, rows: PyTree) -> float:
 
 
 def ways(
-    target: Target, found: Laplace, noise: Noise | None, accuracy: Accuracy, kept: int, costs: Costs
+    target: Target, found: Laplace, noise: Noise | None, accuracy: Accuracy, kept: int, costs: Costs, temperature: float
 ) -> list[SamplingWay]:
     """Those that can be gone, the one to take first."""
     z = accuracy.z(kept)
-    can_metropolis = target.source is None
+    can_metropolis = target.source is None and found.rounding <= LARGEST_ROUNDING * temperature
     several = bool(found.others) or not found.peak.is_proper or target.domain is not None
     slowest = found.peak.slowest
     metropolis = [_metropolis(found.size, accuracy, z, costs, slowest)] if can_metropolis else []
     if several:
         return metropolis
-    whole = [_all_data(accuracy, z, costs, slowest)] if can_metropolis else []
+    whole = [_all_data(accuracy, z, costs, slowest)] if target.source is None else []
     batches = [] if noise is None else _minibatches(noise, accuracy, z, costs, slowest)
     return sorted(batches + whole + metropolis, key=lambda way: _preference(way, costs))
 
@@ -275,7 +275,8 @@ def direction_shares(keep: Any, found: Laplace, root: PosteriorRoot) -> np.ndarr
             leaves = jax.tree.leaves(keep(layout.unravel(flat)))
             return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, layout.dtype)) for leaf in leaves])
 
-        slopes = np.asarray(jax.jacfwd(kept)(jnp.asarray(found.peak.point, layout.dtype)), np.float64) @ root.main
-    squares = np.square(slopes)
+        slopes = np.asarray(jax.jacfwd(kept)(jnp.asarray(found.peak.point, layout.dtype)), np.float64)
+        slopes = np.where(np.isfinite(slopes), slopes, 0) @ root.main
+    squares = np.square(slopes / np.maximum(np.abs(slopes).max(axis=1, keepdims=True), 1e-300))
     total = squares.sum(axis=1, keepdims=True)
     return np.where(total > 0, squares / np.where(total > 0, total, 1), 1 / layout.size)

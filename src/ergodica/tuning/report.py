@@ -13,6 +13,7 @@ from ergodica.errors import InputError
 from ergodica.report import paragraph, plain
 from ergodica.targets import Posterior
 from ergodica.tuning.ladder import Outcome
+from ergodica.tuning.pilots import FIRST_PILOT_RUNG
 from ergodica.tuning.settings import Settings
 
 
@@ -77,7 +78,9 @@ def _bias_words(plan: Settings, outcome: Outcome) -> str:
     beyond = 0.0 if outcome.sums is None else float(np.max(np.abs(outcome.sums.sd_bias - here)))
     words = f"{float(np.max(here)):+.1%} predicted for the worst sd; " if way.batch_size is not None else ""
     words += f"those of the witness, with twice the step, differ by {seen:+.1%} on average, {expected:+.1%} predicted; "
-    return words + (f"up to {beyond:.1%} at this step was not predicted" if beyond else "the rest is within chance")
+    words += f"up to {beyond:.1%} at this step was not predicted" if beyond else "the rest is within chance"
+    shift = 0.0 if outcome.sums is None else float(np.max(np.abs(outcome.sums.mean_bias)))
+    return words + (f"; means may be off by {shift:.2g} sd at this step" if shift else "")
 
 
 def _sum_words(plan: Settings, outcome: Outcome) -> str:
@@ -122,7 +125,10 @@ def _spent(plan: Settings, outcome: Outcome) -> dict[str, float]:
         spent["noise"] = float(plan.noise.passes)
     for rung in outcome.rungs:
         is_answer = outcome.answer is not None and rung is outcome.answer
-        name = "sampling" if is_answer else "pilots" if rung.settings.rung >= 10 else "witness"
+        is_pilot = rung.settings.rung >= FIRST_PILOT_RUNG
+        name = (
+            "sampling" if is_answer else "pilots" if is_pilot else "witness" if rung is outcome.witness else "given up"
+        )
         spent[name] = spent.get(name, 0.0) + rung.passes()
     return {name: round(value, 2) for name, value in spent.items()}
 

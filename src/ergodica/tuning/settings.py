@@ -1,6 +1,5 @@
 """`eg.tune`: everything that `eg.sample(target)` decides before its first step, to be read, changed or used by hand."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -233,12 +232,21 @@ def settings_for(request: Request) -> Settings:
 def planned(request: Request, position: PyTree, found: Laplace, noise: Noise | None, costs: Costs) -> Settings:
     """The plan, from what was measured."""
     keep = request.keep if callable(request.keep) else None
-    shares = direction_shares(keep, found, found.peak.root if noise is None else noise.root)
     kept = found.size
     if keep is not None:
-        leaves = jax.tree.leaves(jax.eval_shape(keep, position))
-        kept = sum(int(np.prod(leaf.shape)) for leaf in leaves)
-    choice = tuple(ways(request.target, found, noise, request.accuracy or Accuracy(), kept, costs))
+        leaves = jax.tree.leaves(jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keep(q)), position))
+        kept = sum(leaf.size for leaf in leaves)
+        if not kept or any(jnp.issubdtype(leaf.dtype, jnp.complexfloating) for leaf in leaves):
+            raise InputError("the function given as keep returned no numbers, or complex ones: expected real numbers")
+    shares = direction_shares(keep, found, found.peak.root if noise is None else noise.root)
+    asked = request.accuracy or Accuracy()
+    choice = tuple(ways(request.target, found, noise, asked, kept, costs, request.temperature))
+    if not choice and request.target.source is None:
+        raise InputError(
+            f"the potential is {found.peak.potential:.3g} at the mode, and numbers of {found.layout.dtype} are "
+            f"{found.rounding:.2g} apart there, too far for the Metropolis test that this target needs: leave out "
+            "constants, or use float64 (jax_enable_x64)"
+        )
     if not choice:
         raise InputError(
             "the data stay on disk, and what tuning found needs all of them in every step (several modes, a domain, no "
@@ -283,9 +291,3 @@ def checked(request: Request) -> PyTree:
     if callable(request.keep):
         kept_shapes(request.keep, position)
     return position
-
-
-def arguments_of(settings: Settings, changes: Mapping[str, Any]) -> Request:
-    """The request of a run with these settings."""
-    request = settings.request
-    return Request(request.target, progress=request.progress, **settings.arguments | dict(changes))

@@ -41,7 +41,7 @@ from ergodica.output.labelled import named
 from ergodica.report import plain
 from ergodica.tree import Layout
 from ergodica.tuning.curvature import PosteriorRoot
-from ergodica.tuning.ladder import Longer, Outcome, Place, climb, in_memory
+from ergodica.tuning.ladder import MOST_RUNGS, Longer, Outcome, Place, climb, in_memory
 from ergodica.tuning.laplace import Laplace, Peak
 from ergodica.tuning.noise import Noise
 from ergodica.tuning.pilots import metropolis
@@ -73,7 +73,8 @@ def carried_out(plan: Settings, place: Place) -> Outcome:
     # not where it would take ten times what was spent in vain
     if outcome.is_reached or not exact or exact[0].cost > 10 * max(spent, plan.way.cost):
         return outcome
-    second = metropolis(plan, place)
+    # a rung of its own: a folder already holds those of the ladder
+    second = metropolis(replace(plan, rung=MOST_RUNGS + 1), place)
     return second._replace(rungs=outcome.rungs + second.rungs) if second.answer is not None else outcome
 
 
@@ -213,7 +214,7 @@ def _place(folder: Path) -> Place:
         lengths = _lengths(state, folder)
 
         def noted(posterior: PyTree, stats: Any) -> int | None:
-            steps = longer(posterior, len(lengths))
+            steps = longer(posterior, stats, len(lengths))
             if steps is not None:
                 lengths.append(steps)
                 text = json.dumps(seal.sealed({"lengths": lengths})).encode()

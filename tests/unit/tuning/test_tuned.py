@@ -10,7 +10,6 @@ import pytest
 
 import ergodica as eg
 from ergodica.diagnostics.accuracy import Accuracy, measured, sums
-from ergodica.tuning.ladder import complaint
 
 LOOSE = eg.Accuracy(mean=0.2, sd=0.15)
 
@@ -343,11 +342,7 @@ def test_a_start_of_another_shape_is_named():
         eg.tune(eg.Posterior(lambda w: 0.0, lambda w, rows: rows @ w, np.ones((9, 3)), init=np.zeros(2)))
 
 
-def test_a_kept_number_that_never_changes_is_named(tuned):
-    plan, draws = tuned.tuning.settings, tuned.posterior.copy()
-    draws[..., 0] = 1.0
-    words = complaint(plan, sums(LOOSE, measured(draws)))
-    assert words == "1 of 3 kept numbers never change, or are not finite: they have no sd"
+def test_a_diagnosis_quotes_the_verdict_of_tuning(tuned):
     missed = replace(tuned, tuning=replace(tuned.tuning, reached=False, words="NOT reached: a line\nand another.\n  a"))
     assert missed.diagnose()["accuracy"].explanation == "NOT reached: a line and another."
 
@@ -358,3 +353,17 @@ def test_a_tuned_run_is_not_resumed_by_hand(tmp_path):
     (part / "plan.json").write_text("{}")
     with pytest.raises(eg.InputError, match="an unfinished run that was tuned: resume it without recipe"):
         eg.sample(BOWL, eg.sghmc(), steps=10, step_size=0.1, out=tmp_path / "run.nc", resume=True)
+
+
+def test_metropolis_after_a_ladder_has_a_rung_of_its_own(tuned, monkeypatch):
+    """On disk the ladder's draws were taken for those with a Metropolis test: both were rung 1."""
+    from ergodica.tuning import ladder
+    from ergodica.tuning import tuned as module
+
+    plan, seen = tuned.tuning.settings, []
+    plan = replace(plan, ways=tuple(way._replace(cost=1.0) for way in plan.ways), rung=1)
+    failed = ladder.Outcome(None, None, None, False, [])
+    monkeypatch.setattr(module, "climb", lambda *_: failed)
+    monkeypatch.setattr(module, "metropolis", lambda settings, place: seen.append(settings.rung) or failed)
+    module.carried_out(plan, ladder.in_memory())
+    assert seen[0] > ladder.MOST_RUNGS

@@ -84,14 +84,16 @@ def metropolis(plan: Settings, place: Place) -> Outcome:
     if pilot is None:
         return Outcome(None, None, None, False, rungs, "chains became non-finite at every step tried")
     settings = replace(settings, starts=apart or pilot.ends)
-    for halving in range(MOST_HALVINGS + 1):
-        answer, found = _run(settings.with_way(settings.way, plan.rung + halving), place)
+    halvings = 0
+    while True:
+        answer, found = _run(settings.with_way(settings.way, plan.rung + halvings), place)
         if answer is None or found is None:
             return Outcome(None, None, None, False, rungs, "chains became non-finite")
         rungs.append(answer)
         stuck = stuck_for(answer.run.stats["accepted"])
-        if not stuck:
+        if not stuck or halvings == MOST_HALVINGS:
             break
+        halvings += 1
         way = settings.way._replace(step_size=settings.way.step_size / 2, leaps=2 * settings.way.leaps)
         settings = replace(settings, ways=(way, *settings.ways[1:]))
     is_reached = found.is_within(settings.accuracy) and not stuck

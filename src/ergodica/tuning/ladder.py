@@ -79,7 +79,7 @@ def in_memory() -> Place:
     def made(settings: Settings, label: str, longer: Longer) -> Run:
         times, asked = itertools.count(), settings.request
         request = Request(asked.target, progress=asked.progress, **settings.arguments)
-        return execute(request, lambda *found: longer(*found, next(times)), label)
+        return execute(request, lambda draws, stats: longer(draws, stats, next(times)), label)
 
     return Place(made)
 

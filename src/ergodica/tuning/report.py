@@ -140,7 +140,8 @@ def _spent_words(plan: Settings, spent: dict[str, float]) -> str:
 
 def _not_seen(plan: Settings, outcome: Outcome) -> str:
     modes = len(plan.laplace.others) + 1
-    words = f"modes that no search found ({modes} found)" if modes > 1 else "modes that no search found"
+    found = f" ({modes} found)" if modes > 1 else ""
+    words = f"modes that no search found{found}, and mass far out that no chain entered"
     if outcome.witness is not None:
         words += "; an error that is the same at this step and at twice the step"
     if not plan.laplace.peak.root.is_dense:

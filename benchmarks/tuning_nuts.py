@@ -54,9 +54,9 @@ def counted(known: cases.Known, seed: int, draws: int) -> tuple[float, float, fl
 
 def cpu_to_error(known: cases.Known, error: float, limit: float) -> tuple[str, float]:
     """CPU seconds until NUTS knows the sds as well: in words, and a number it is at least."""
-    script = Path(__file__).resolve()
-    command = [sys.executable, str(script), str(known.target.size), repr(error), repr(limit)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.tuning_nuts", str(known.target.size), repr(error), repr(limit)]
+    folder = Path(__file__).resolve().parents[1]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
     seconds, is_over, words = done.stdout.splitlines()[-1].split("\t")
     return f"{'' if is_over == 'True' else 'more than '}{float(seconds):,.0f} CPU s ({words})", float(seconds)
 
@@ -85,5 +85,4 @@ def _main(rows: int, error: float, limit: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     _main(int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

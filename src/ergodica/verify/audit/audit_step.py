@@ -148,10 +148,9 @@ class Bench:
         if not (step.is_jax and step.is_bare) and first.is_relaxed:
             noisy = noise(chains, first, second, step.dim)
         expected = expectations(self.features, self.law, self._observed(chains))
-        found = Findings(
-            step, self.law, self.features, ladder, trial, balanced, noisy, *expected, temperature, step_size
+        report = summary(
+            Findings(step, self.law, self.features, ladder, trial, balanced, noisy, *expected, temperature, step_size)
         )
-        report = summary(found)
         if report.verdict != "NOT PASSED" or balanced is None or not step.is_jax:
             return report
         from ergodica.verify.audit.culprits import culprit  # few steps are rejected

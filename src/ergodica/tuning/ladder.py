@@ -63,6 +63,8 @@ class Outcome(NamedTuple):
     is_reached: bool
     rungs: list[LadderRung]
     trouble: str = ""
+    before: str = ""
+    """Why a way that was tried first did not do."""
 
 
 Longer = Callable[[PyTree, dict[str, np.ndarray], int], int | None]

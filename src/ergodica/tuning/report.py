@@ -34,6 +34,7 @@ def tuning_of(plan: Settings, outcome: Outcome) -> Tuning:
         settings = settings.with_way(settings.way, settings.rung, int(answer.run.settings["steps"]))
     lines = [*paragraph(_verdict(plan, outcome), ""), *_labelled("method", settings.method_words())]
     lines += _labelled("why", plan.reason)
+    lines += _labelled("tried", f"first by {outcome.before}") if outcome.before else []
     for label, words in (("bias", _bias_words(plan, outcome)), ("sum", _sum_words(plan, outcome))):
         lines += _labelled(label, words) if words else []
     lines += _labelled("spent", _spent_words(plan, spent))

@@ -75,7 +75,9 @@ def carried_out(plan: Settings, place: Place) -> Outcome:
         return outcome
     # a rung of its own: a folder already holds those of the ladder
     second = metropolis(replace(plan, rung=MOST_RUNGS + 1), place)
-    return second._replace(rungs=outcome.rungs + second.rungs) if second.answer is not None else outcome
+    if second.answer is None:
+        return outcome
+    return second._replace(rungs=outcome.rungs + second.rungs, before=f"{plan.method}: {outcome.trouble}")
 
 
 # -- on disk --------------------------------------------------------------------------------------------

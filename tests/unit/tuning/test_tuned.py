@@ -362,8 +362,11 @@ def test_metropolis_after_a_ladder_has_a_rung_of_its_own(tuned, monkeypatch):
 
     plan, seen = tuned.tuning.settings, []
     plan = replace(plan, ways=tuple(way._replace(cost=1.0) for way in plan.ways), rung=1)
-    failed = ladder.Outcome(None, None, None, False, [])
+    failed = ladder.Outcome(None, None, None, False, [], "sds differ")
+    answer = ladder.LadderRung(plan, tuned, measured(tuned.posterior))
+    second = ladder.Outcome(answer, None, None, True, [answer])
     monkeypatch.setattr(module, "climb", lambda *_: failed)
-    monkeypatch.setattr(module, "metropolis", lambda settings, place: seen.append(settings.rung) or failed)
-    module.carried_out(plan, ladder.in_memory())
+    monkeypatch.setattr(module, "metropolis", lambda settings, place: seen.append(settings.rung) or second)
+    found = module.carried_out(plan, ladder.in_memory())
     assert seen[0] > ladder.MOST_RUNGS
+    assert found.before == "minibatches: sds differ"

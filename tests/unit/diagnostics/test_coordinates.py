@@ -120,7 +120,7 @@ def test_rare_features_are_seen_in_whitened_coordinates():
     assert not check.passed, check.explanation
     assert "of R^-1 q" in check.explanation
     assert any(f"coordinate {place} " in check.explanation for place in range(common, common + rare))
-    fine = eg.sample(target, recipe, batch_size=4_000, **settings)
+    fine = eg.sample(target, recipe, batch_size=4_000, **settings | {"steps": 2_500})
     assert fine.diagnose()[BY_COORDINATE].passed
 
 

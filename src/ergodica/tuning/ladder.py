@@ -144,10 +144,11 @@ def _answer(
     def longer(posterior: PyTree, _: Any, times: int) -> int | None:
         met = measured(posterior)
         found = sums(accuracy, met, witness.measured, bias)
-        if times >= MOST_LENGTHENINGS or found.is_within(accuracy):
+        is_hopeless = times >= MOST_LENGTHENINGS or (times >= 2 and found.r_hat > HOPELESS_R_HAT)
+        factor = None if is_hopeless or found.is_within(accuracy) else _factor(accuracy, found, met, witness.measured)
+        if factor is None:
             return None
-        factor = _factor(accuracy, found, met, witness.measured)
-        return None if factor is None else math.ceil(draws_of(posterior) * here.way.thin * factor)
+        return min(MOST_TIMES * here.steps, math.ceil(draws_of(posterior) * here.way.thin * factor))
 
     rung = finite_rung(here, place, "sampling", longer)
     if rung is None:

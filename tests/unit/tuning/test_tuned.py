@@ -370,3 +370,14 @@ def test_metropolis_after_a_ladder_has_a_rung_of_its_own(tuned, monkeypatch):
     found = module.carried_out(plan, ladder.in_memory())
     assert seen[0] > ladder.MOST_RUNGS
     assert found.before == "minibatches: sds differ"
+
+
+def test_a_run_that_nothing_was_compared_with_is_not_called_exact(tuned):
+    from ergodica.tuning import ladder
+    from ergodica.tuning.report import tuning_of
+
+    plan = tuned.tuning.settings
+    rung = ladder.LadderRung(plan, tuned, measured(tuned.posterior))
+    words = str(tuning_of(plan, ladder.Outcome(rung, None, None, False, [rung], "chains became non-finite")))
+    assert "exact" not in words
+    assert "bias       not known" in words

@@ -21,7 +21,7 @@ SOURCES = [folder for folder in (PACKAGE, ROOT / "paper" / "src") if folder.is_d
 
 # What this tree promises. A later issue may raise a bound, in a commit of its own that says why.
 BOUNDS = {
-    "Python files of the package": 199,  # 190 and the nine of tuning
+    "Python files of the package": 211,  # 190, the nine of tuning, twelve of topic models at every size
     # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and 19,750 was reached;
     # tuning has 2,400, commands and its diagnostics included
     "lines of code of the package": 22_400,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ergodica.lda import demo
-from ergodica.lda.chains import Learner
+from ergodica.lda.learner import Learner
 from tests.cli import command
 
 WORDS = demo.vocabulary().words

@@ -16,9 +16,9 @@ import numpy as np
 
 from ergodica.driver.loop import now
 from ergodica.errors import NonFiniteError
-from ergodica.lda.chains import Learner
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
+from ergodica.lda.learner import Learner
 from ergodica.lda.samplers import LDA_SAMPLERS
 from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.lda_runs import (

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from ergodica.lda import LDA
-from ergodica.lda.chains import Learner
+from ergodica.lda.learner import Learner
 from ergodica.lda.run_files import read_unfinished
 from tests.attacks import damage
 from tests.unit.lda.small import DOCUMENTS, learnt, model

@@ -15,9 +15,10 @@ from ergodica.driver import checkpoint
 from ergodica.driver.checkpoint import Checkpoint, Saved
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda import chains, demo
-from ergodica.lda.chains import KeptDraws, Learner
+from ergodica.lda.chains import KeptDraws
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
+from ergodica.lda.learner import Learner
 from ergodica.lda.settings import settings_of
 from ergodica.lda.stream import DocumentStream
 from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND

@@ -14,6 +14,7 @@ REPLICAS = 1_000_000
 WITHIN = 1e-3  # of the mean over a million replicas: 2 standard errors of a sampled count would be 2e-3 / sqrt(sweeps)
 PHI = np.array([[0.5, 0.1, 0.2], [0.2, 0.6, 0.1], [0.3, 0.3, 0.7]], np.float32)
 GAMMA = 0.3
+GAMMAS = np.array([0.1, 0.3, 0.9], np.float32)  # one a topic
 DOCUMENT = (0, 1, 1, 2)
 
 
@@ -32,13 +33,13 @@ def conditional(phi, document, gamma, z, i, keeps_own_count=False):
     return weights / weights.sum()
 
 
-def posterior(phi: np.ndarray, document: tuple[int, ...], gamma: float) -> np.ndarray:
+def posterior(phi: np.ndarray, document: tuple[int, ...], gamma: float | np.ndarray) -> np.ndarray:
     """p(z | w) of every state, by the chain rule of the Polya urn."""
     found = []
     for z in states(document, phi.shape[1]):
         seen, p = np.zeros(phi.shape[1]), 1.0
         for word, k in zip(document, z, strict=True):
-            p *= (seen[k] + gamma) * phi[word, k]
+            p *= (seen[k] + np.broadcast_to(gamma, seen.shape)[k]) * phi[word, k]
             seen[k] += 1
         found.append(p)
     return np.array(found) / np.sum(found)
@@ -107,6 +108,56 @@ def test_thirty_sweeps_after_ten_are_enough_for_the_exact_posterior_of_short_doc
     assert np.max(np.abs(found - exact)) < WITHIN
 
 
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+@pytest.mark.parametrize("estimator", ["rao-blackwell", "sampled"])
+def test_a_prior_for_every_topic_is_that_of_the_posterior(kernel, estimator):
+    exact = counts_of(posterior(PHI.astype(float), DOCUMENT, GAMMAS), DOCUMENT, PHI.shape)
+    how = {"sweeps": 40, "burn_in": 10, "start": "phi", "kernel": kernel, "estimator": estimator}
+    found = mean_counts(PHI, DOCUMENT, GAMMAS, 200_000, **how)
+    assert np.max(np.abs(found - exact)) < WITHIN
+    reversed_prior = counts_of(posterior(PHI.astype(float), DOCUMENT, GAMMAS[::-1]), DOCUMENT, PHI.shape)
+    assert np.max(np.abs(reversed_prior - exact)) > 100 * WITHIN
+
+
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+def test_a_number_is_the_prior_of_all_topics(kernel):
+    phi, documents = random_batch(20)
+    how = {"sweeps": 4, "burn_in": 1, "seed": 1, "visit": 0, "kernel": kernel}
+    one, many = (expectations(phi, documents, gamma, **how) for gamma in (0.1, np.full(20, 0.1, np.float32)))
+    np.testing.assert_array_equal(one.counts, many.counts)
+
+
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+def test_sweeps_one_by_one_with_the_topics_carried_over_are_one_run(kernel):
+    document, replicas = (1, 2, 0, 1), REPLICAS  # not sorted by word, as the kernels take it
+    topics, counts = np.zeros(4 * replicas, np.uint16), np.zeros(PHI.shape)
+    for sweep in range(4):
+        how = {"seed": sweep, "sweeps": 1, "burn_in": 0, "kernel": kernel, "topics": topics}
+        found = mean_counts(PHI, document, GAMMA, replicas, start="given" if sweep else "uniform", **how)
+        counts += found / 3 if sweep else 0
+    assert np.max(np.abs(counts - after_sweeps(PHI.astype(float), document, GAMMA, 4, 1))) < WITHIN
+
+
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+def test_topics_come_back_to_the_tokens_they_belong_to(kernel):
+    # word w can only have come from topic w
+    phi, documents = np.eye(50, dtype=np.float32), random_batch(50)[1]
+    topics = np.zeros(documents.tokens, np.uint16)
+    expectations(phi, documents, 0.1, sweeps=2, burn_in=0, seed=0, visit=0, kernel=kernel, topics=topics)
+    np.testing.assert_array_equal(topics, documents.words)
+
+
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+def test_given_topics_are_those_of_the_first_sweep(kernel):
+    # the second token has no choice but the topic of the first: gamma is nearly nothing
+    phi, documents = np.ones((3, 3), np.float32), Documents.of([[2, 0], [1, 2], [0, 1], []])
+    topics = np.array([1, 1, 2, 2, 0, 0], np.uint16)
+    how = {"sweeps": 3, "burn_in": 0, "seed": 0, "visit": 0, "kernel": kernel, "start": "given", "topics": topics}
+    found = expectations(phi, documents, 1e-12, **how)
+    np.testing.assert_array_equal(topics, [1, 1, 2, 2, 0, 0])
+    np.testing.assert_allclose(found.shares, 2 * np.eye(4, 3)[[1, 2, 0, 3]], atol=1e-6)
+
+
 def test_the_enumeration_rejects_a_kernel_that_keeps_the_tokens_own_count():
     right, wrong = (after_sweeps(PHI.astype(float), DOCUMENT, GAMMA, 4, 1, own) for own in (False, True))
     assert np.max(np.abs(right - wrong)) > 20 * WITHIN
@@ -132,8 +183,9 @@ def test_the_number_of_threads_changes_no_bit(kernel, estimator):
     before, found = numba.get_num_threads(), []
     for threads in {1, min(2, numba.config.NUMBA_NUM_THREADS)}:
         numba.set_num_threads(threads)
-        how = {"sweeps": 6, "burn_in": 2, "seed": 5, "visit": 3}
-        found.append(expectations(phi, documents, 0.1, estimator=estimator, kernel=kernel, **how))
+        topics = np.arange(documents.tokens, dtype=np.uint16) % np.uint16(40)
+        how = {"sweeps": 6, "burn_in": 2, "seed": 5, "visit": 3, "start": "given", "topics": topics}
+        found.append((*expectations(phi, documents, 0.1, estimator=estimator, kernel=kernel, **how), topics))
     numba.set_num_threads(before)
     for one, other in zip(found[0], found[-1], strict=True):
         assert one.tobytes() == other.tobytes()
@@ -228,11 +280,17 @@ def test_a_topic_that_cannot_have_made_a_word_is_never_drawn():
         ({"sweeps": 5, "burn_in": 5}, "burn_in < sweeps"),
         ({"sweeps": 0, "burn_in": 0}, "burn_in < sweeps"),
         ({"gamma": 0.0}, "gamma is 0.0"),
+        ({"gamma": np.ones(2, np.float32)}, r"gamma is an array of shape \(2,\)"),
+        ({"gamma": np.array([1, 0, 1], np.float32)}, "3 finite numbers above 0"),
+        ({"start": "given"}, "topics is None"),
+        ({"topics": np.zeros(2, np.int32)}, "topics is int32"),
+        ({"topics": np.zeros(3, np.uint16)}, r"of shape \(2,\)"),
+        ({"start": "given", "topics": np.full(2, 3, np.uint16)}, "topics has the number 3"),
         ({"visit": -1}, "visit is -1"),
         ({"estimator": "both"}, "rao-blackwell, sampled"),
         ({"kernel": "fast"}, "auto, dense, sparse"),
         ({"want": "all"}, "both, counts, shares"),
-        ({"start": "zero"}, "uniform, phi"),
+        ({"start": "zero"}, "uniform, phi, given"),
     ],
 )
 def test_bad_input_is_refused_with_one_line(change, says):

@@ -18,11 +18,12 @@ from ergodica.lda.gibbs.vectors import LANE_COUNT, accumulate, next_document, pi
 
 SLOT_ROOM = 2 * LANE_COUNT  # numbers that a slot needs beside two rows
 _ONE_TOKEN = np.float32(1)
+START_UNIFORM, START_PHI, START_GIVEN = 0, 1, 2
 _NOT_COUNTED, _COUNT_PROBABILITIES, _COUNT_DRAWS = 0, 1, 2
 
 
 class KernelBatch(NamedTuple):
-    """What all documents share; pointers, but for the padded number of topics and gamma.
+    """What all documents share; pointers, but for the padded number of topics.
 
     `sums` are those of the cells, or of the documents where only these are wanted; `target` says which, by token.
     """
@@ -45,18 +46,18 @@ class DocumentSlot(NamedTuple):
 
 
 @cached_njit(nogil=True, parallel=True)
-def run(rows, layout, topics, plan, sums, shares, room, threads):
+def run(rows, layout, topics, plan, z, sums, shares, room, threads):
     """All documents of a batch, by threads that take them one by one.
 
     Args:
         rows: (m, K padded) phi of the batch's words, each row in a scale of its own.
         layout, plan: as tuples.
+        z: (tokens,) the topics at the start, if they are given; those at the end are left there.
         sums: (cells, K padded), added to: the topics of each cell, over the sweeps counted; no rows: not wanted.
         shares: (n, K padded), the same for each document.
         room: (threads, 2, 2 K padded + SLOT_ROOM) zeros.
     """
     counter = np.zeros(1, np.int64)
-    z = np.empty(len(layout[4]), np.int64)
     for t in numba.prange(threads):
         _work(rows, layout, topics, plan, sums, shares, z, room[t], pointer(counter))
 
@@ -64,11 +65,11 @@ def run(rows, layout, topics, plan, sums, shares, room, threads):
 @cached_njit(nogil=True, error_model="numpy")
 def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
     width = rows.shape[1]
-    _, _, cell_word, starts, tokens, order, _ = layout
-    gamma, sweeps, burn_in, seed, visit, from_phi, rao_blackwell = plan
+    _, _, cell_word, starts, tokens, order, _, _ = layout
+    gamma, sweeps, burn_in, seed, visit, start, rao_blackwell = plan
     by_cell = len(sums) > 0
     into = pointer(sums) if by_cell else pointer(shares)
-    batch = KernelBatch(width, gamma, pointer(rows), pointer(cell_word), pointer(tokens), pointer(z), into)
+    batch = KernelBatch(width, pointer(gamma), pointer(rows), pointer(cell_word), pointer(tokens), pointer(z), into)
     one = DocumentSlot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
     two = DocumentSlot(pointer(room[1, :width]), pointer(room[1, width : 2 * width]), pointer(room[1, 2 * width :]))
     # by slot: the document in hand or -1, its sweep and token, the topic just drawn, and the state of its stream
@@ -90,7 +91,7 @@ def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
                     sweep[s], at[s], joined[s] = 0, starts[d[s]], -1
                     room[s] = 0
                     state[s, 0], state[s, 1] = start_stream(seed, visit + np.uint64(d[s]))
-                    _begin(batch, two if s else one, topics, from_phi, starts[d[s]], starts[d[s] + 1], state[s])
+                    _begin(batch, two if s else one, topics, start, starts[d[s]], starts[d[s] + 1], state[s])
             left[s] = starts[d[s] + 1] - at[s] if d[s] >= 0 else 0
             share[s] = -1 if by_cell else d[s]
             what[s] = _NOT_COUNTED if sweep[s] < burn_in else _COUNT_PROBABILITIES if rao_blackwell else _COUNT_DRAWS
@@ -113,18 +114,18 @@ def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
 
 
 @numba.njit
-def _begin(batch, slot, topics, from_phi, first, last, state):
+def _begin(batch, slot, topics, start, first, last, state):
     """Topics for the first sweep, and their counts."""
     a, b = state[0], state[1]
-    for i in range(first, last):
+    for i in range(first if start != START_GIVEN else last, last):
         u = uniform(a, b)
         a, b = advance(a, b)
-        if from_phi:
+        if start == START_PHI:
             row = batch.cell_word[batch.tokens[i]] * batch.width
             total = weigh(batch.width, slot.count, -1, -1, batch.rows, row, batch.gamma, slot.weights, slot.running)
-            batch.z[i] = pick(batch.width, slot.weights, slot.running, u * total)
+            batch.z[i] = np.uint16(pick(batch.width, slot.weights, slot.running, u * total))
         else:
-            batch.z[i] = min(int(u * np.float32(topics)), topics - 1)
+            batch.z[i] = np.uint16(min(int(u * np.float32(topics)), topics - 1))
     for i in range(first, last):
         slot.count[batch.z[i]] += _ONE_TOKEN
     state[0], state[1] = a, b
@@ -136,11 +137,11 @@ def _token(batch, slot, what, share, i, joined, a, b):
     width, gamma, rows, cell_word, tokens, z, sums = batch
     count, weights, running = slot
     cell = tokens[i]
-    total = weigh(width, count, joined, z[i], rows, cell_word[cell] * width, gamma, weights, running)
+    total = weigh(width, count, joined, np.int64(z[i]), rows, cell_word[cell] * width, gamma, weights, running)
     chosen = pick(width, weights, running, uniform(a, b) * total)
     if weights[chosen] <= 0:  # u fell on the rounding of a sum
         chosen = _heaviest(width, weights)
-    z[i] = chosen
+    z[i] = np.uint16(chosen)
     place = (cell if share < 0 else share) * width
     if what == _COUNT_PROBABILITIES:
         accumulate(width, sums, place, weights, _ONE_TOKEN / total)

@@ -19,7 +19,8 @@ class BatchLayout(NamedTuple):
     words (m,): the distinct words. word_cells (m + 1,): where the cells of each begin. cell_word (cells,): the place in
     `words` of each cell's word. starts (n + 1,): where documents begin in `tokens`. tokens (tokens,): the cell of each
     token. order (n,): the documents, longest first, as threads take them. cell_tokens (cells + 1,): where the tokens
-    of each cell begin, if all are sorted by cell.
+    of each cell begin, if all are sorted by cell. source (tokens,): where each of `tokens`
+    is in the documents.
     """
 
     words: np.ndarray
@@ -29,13 +30,14 @@ class BatchLayout(NamedTuple):
     tokens: np.ndarray
     order: np.ndarray
     cell_tokens: np.ndarray
+    source: np.ndarray
 
 
 def lay_out(documents: Documents, vocabulary: int) -> BatchLayout:
     """The layout of a batch whose word numbers are all below `vocabulary`."""
-    words, word_cells, cell_word, tokens, cell_tokens = _cells(documents.starts, documents.words, vocabulary)
+    words, word_cells, cell_word, tokens, cell_tokens, source = _cells(documents.starts, documents.words, vocabulary)
     order = np.argsort(-documents.lengths, kind="stable")
-    return BatchLayout(words, word_cells, cell_word, documents.starts, tokens, order, cell_tokens)
+    return BatchLayout(words, word_cells, cell_word, documents.starts, tokens, order, cell_tokens, source)
 
 
 def padded(topics: int) -> int:
@@ -62,10 +64,11 @@ def _cells(starts, words, vocabulary):
         distinct += places[w + 1] > 0
         places[w + 1] += places[w]
     by_word, owner = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    text_place, source = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
     for d in range(len(starts) - 1):
         for i in range(starts[d], starts[d + 1]):
             place = places[words[i]]
-            by_word[place], owner[place] = words[i], d
+            by_word[place], owner[place], text_place[place] = words[i], d, i
             places[words[i]] += 1
     chosen, word_cells = np.empty(distinct, np.int32), np.zeros(distinct + 1, np.int64)
     cell_word, tokens = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
@@ -81,6 +84,6 @@ def _cells(starts, words, vocabulary):
             cell += 1
             cell_word[cell] = row
         word_cells[row + 1], cell_tokens[cell + 1] = cell + 1, i + 1
-        tokens[free[owner[i]]] = cell
+        tokens[free[owner[i]]], source[free[owner[i]]] = cell, text_place[i]
         free[owner[i]] += 1
-    return chosen, word_cells, cell_word[: cell + 1].copy(), tokens, cell_tokens[: cell + 2].copy()
+    return chosen, word_cells, cell_word[: cell + 1].copy(), tokens, cell_tokens[: cell + 2].copy(), source

@@ -1,11 +1,11 @@
 """The Gibbs kernel for many topics: the law of `dense`, at a cost that grows with the topics a document has.
 
-    (A_k + gamma) phi_wk = A_k phi_wk + gamma phi_wk
+    (A_k + gamma_k) phi_wk = A_k phi_wk + gamma_k phi_wk
 
 The first part, the document's own, is zero but for the topics in it; the second depends on the word alone, and is drawn
 from by its running sums, made once a batch.
 
-With c = 1 / total, the Rao-Blackwell estimate is c gamma phi_wk, for all topics, and c A_k phi_wk, for those in the
+With c = 1 / total, the Rao-Blackwell estimate is c gamma_k phi_wk, for all topics, and c A_k phi_wk, for those in the
 document. To add up the latter for every word of every document would cost more than all else. So they are represented
 by one of them, drawn in proportion, with the weight of all: unbiased, and still without the noise of the second part
 and of the choice between the two.
@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from ergodica.lda.gibbs.cached import cached_njit
+from ergodica.lda.gibbs.dense import START_GIVEN, START_PHI
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
 from ergodica.lda.gibbs.vectors import LANE_COUNT, next_document, pick, pointer, weigh_some
 
@@ -32,12 +33,12 @@ def room_for(tokens: int, cells: int, counted: int) -> tuple[np.ndarray, np.ndar
 
 
 @cached_njit(nogil=True, parallel=True)
-def running_sums(phi, words, out):
-    """out[i, k] = phi[words[i], 0] + ... + phi[words[i], k]; the last is -1 where a number is negative."""
+def running_sums(phi, words, gamma, out):
+    """out[i, k] = sum of gamma_j phi[words[i], j] for j <= k; the last is -1 where a number is negative."""
     for i in numba.prange(len(words)):
         total, smallest = np.float32(0), np.float32(0)
         for k in range(phi.shape[1]):
-            total += phi[words[i], k]
+            total += gamma[k] * phi[words[i], k]
             smallest = min(smallest, phi[words[i], k])
             out[i, k] = total
         if smallest < 0:
@@ -45,23 +46,22 @@ def running_sums(phi, words, out):
 
 
 @cached_njit(nogil=True, parallel=True)
-def run(phi, tables, layout, plan, found, numbers, whole, threads):
+def run(phi, tables, layout, plan, z, found, numbers, whole, threads):
     """All documents of a batch, by threads that take them one by one.
 
     Args:
-        tables: the running sums.
+        tables: the running sums. z: as in `dense.run`.
         numbers: (threads, 2 K padded + dense.SLOT_ROOM) zeros, float32. whole: (threads, 2 K padded) zeros, int32.
     """
     counter = np.zeros(1, np.int64)
-    z = np.empty(len(layout[4]), np.int32)
     for t in numba.prange(threads):
         _work(phi, tables, layout, plan, found, z, numbers[t], whole[t], pointer(counter))
 
 
 @numba.njit(nogil=True, error_model="numpy")
 def _work(phi, tables, layout, plan, found, z, numbers, whole, counter):
-    words, _, cell_word, starts, tokens, order, cell_tokens = layout
-    gamma, sweeps, burn_in, seed, visit, from_phi, rao_blackwell = plan
+    words, _, cell_word, starts, tokens, order, cell_tokens, _ = layout
+    _, sweeps, burn_in, seed, visit, start, rao_blackwell = plan
     topics, weights, inverse = found
     every, room = phi.shape[1], len(whole) // 2
     # the topics in the document in any order, how many tokens each has, and where in that list a topic is, from 1 on.
@@ -85,25 +85,26 @@ def _work(phi, tables, layout, plan, found, z, numbers, whole, counter):
         a, b = start_stream(seed, visit + np.uint64(d))
         for i in range(length):
             table = p_cell_word[p_tokens[first + i]] * every
-            u = uniform(a, b)
-            a, b = advance(a, b)
-            if from_phi:
-                p_z[first + i] = _searched(p_tables, table, every, u * p_tables[table + every - 1])
-            else:
-                p_z[first + i] = min(int(u * np.float32(every)), every - 1)
-            used = _join(p_listed, p_count, p_slot_of, used, p_z[first + i])
+            if start != START_GIVEN:
+                u = uniform(a, b)
+                a, b = advance(a, b)
+                if start == START_PHI:
+                    p_z[first + i] = np.uint16(_searched(p_tables, table, every, u * p_tables[table + every - 1]))
+                else:
+                    p_z[first + i] = np.uint16(min(int(u * np.float32(every)), every - 1))
+            used = _join(p_listed, p_count, p_slot_of, used, np.int64(p_z[first + i]))
         for sweep in range(sweeps):
             within = 0  # the number of the token in its cell
             for i in range(length):
                 cell = p_tokens[first + i]
                 within = within + 1 if i > 0 and cell == p_tokens[first + i - 1] else 0
-                used = _leave(p_listed, p_count, p_slot_of, used, p_z[first + i])
+                used = _leave(p_listed, p_count, p_slot_of, used, np.int64(p_z[first + i]))
                 row = p_cell_word[cell]
                 table = row * every
                 width = -(-used // LANE_COUNT) * LANE_COUNT
                 own = weigh_some(width, p_count, p_listed, p_phi, p_words[row] * every, p_own, p_running)
                 all_of_word = p_tables[table + every - 1]
-                total = own + gamma * all_of_word
+                total = own + all_of_word
                 u = uniform(a, b)
                 a, b = advance(a, b)
                 chosen = p_listed[_safely(width, p_own, p_running, u * own)]
@@ -118,7 +119,7 @@ def _work(phi, tables, layout, plan, found, z, numbers, whole, counter):
                     chosen = _searched(p_tables, table, every, u * all_of_word)
                 if sweep >= burn_in and not rao_blackwell:
                     p_topics[place], p_weights[place] = chosen, _ONE_TOKEN
-                p_z[first + i] = chosen
+                p_z[first + i] = np.uint16(chosen)
                 used = _join(p_listed, p_count, p_slot_of, used, chosen)
         for slot in range(used):
             p_slot_of[p_listed[slot]] = 0
@@ -189,13 +190,13 @@ def add_words(phi, layout, found, gamma, counted, counts):
             for j in range(topics.shape[1]):
                 total[topics[token, j]] += weights[token, j]
         for k in range(phi.shape[1]):
-            counts[w, k] = (total[k] + gamma * rest * phi[words[w], k]) / counted
+            counts[w, k] = (total[k] + rest * gamma[k] * phi[words[w], k]) / counted
 
 
 @cached_njit(nogil=True, parallel=True)
 def add_documents(phi, layout, found, gamma, counted, shares):
     """The same for documents."""
-    words, _, cell_word, starts, tokens, _, cell_tokens = layout
+    words, _, cell_word, starts, tokens, _, cell_tokens, _ = layout
     topics, weights, inverse = found
     for d in numba.prange(len(starts) - 1):
         for i in range(starts[d], starts[d + 1]):
@@ -205,9 +206,9 @@ def add_documents(phi, layout, found, gamma, counted, shares):
             for token in range(cell_tokens[cell], cell_tokens[cell + 1]):
                 for j in range(topics.shape[1]):
                     shares[d, topics[token, j]] += weights[token, j]
-            row, scale = words[cell_word[cell]], gamma * inverse[cell]
+            row, scale = words[cell_word[cell]], inverse[cell]
             if scale > 0:
                 for k in range(phi.shape[1]):
-                    shares[d, k] += scale * phi[row, k]
+                    shares[d, k] += scale * gamma[k] * phi[row, k]
         for k in range(phi.shape[1]):
             shares[d, k] /= counted

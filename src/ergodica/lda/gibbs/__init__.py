@@ -10,6 +10,12 @@ from ergodica.host.extras import require
 
 require("numba", extra="lda", by="eg.lda")  # before a module imports it
 
-from ergodica.lda.gibbs.estimate import Expectations, expectations  # noqa: E402
+from ergodica.lda.gibbs.estimate import (  # noqa: E402
+    Expectations,
+    WholeCounts,
+    expectations,
+    float_counts,
+    whole_counts,
+)
 
-__all__ = ["Expectations", "expectations"]
+__all__ = ["Expectations", "WholeCounts", "expectations", "float_counts", "whole_counts"]

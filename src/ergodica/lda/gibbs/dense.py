@@ -14,27 +14,30 @@ import numpy as np
 
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, accumulate, next_document, pick, pointer, tally, weigh
+from ergodica.lda.gibbs.vectors import LANE_COUNT, accumulate, as_integers, next_document, pick, pointer, weigh
 
 SLOT_ROOM = 2 * LANE_COUNT  # numbers that a slot needs beside two rows
 _ONE_TOKEN = np.float32(1)
 START_UNIFORM, START_PHI, START_GIVEN = 0, 1, 2
-_NOT_COUNTED, _COUNT_PROBABILITIES, _COUNT_DRAWS = 0, 1, 2
+_NOT_COUNTED, _BY_CELL, _BY_DOCUMENT, _BY_DRAW = 0, 1, 2, 3
 
 
 class KernelBatch(NamedTuple):
-    """What all documents share; pointers, but for the padded number of topics.
+    """What all documents share; pointers, but for the padded number of topics and the number of sweeps counted.
 
-    `sums` are those of the cells, or of the documents where only these are wanted; `target` says which, by token.
+    `sums` are those of the cells, or of the documents where only these are wanted. `place` is, by token, its cell, or
+    its place in `drawn`.
     """
 
     width: Any
     gamma: Any
     rows: Any
-    cell_word: Any
-    tokens: Any
+    row_of: Any
+    place: Any
     z: Any
     sums: Any
+    drawn: Any
+    counted: Any
 
 
 class DocumentSlot(NamedTuple):
@@ -45,36 +48,38 @@ class DocumentSlot(NamedTuple):
     running: Any
 
 
-@cached_njit(nogil=True, parallel=True)
-def run(rows, layout, topics, plan, z, sums, shares, room, threads):
-    """All documents of a batch, by threads that take them one by one.
+@cached_njit(nogil=True, error_model="numpy")
+def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue):
+    """Documents of a batch until the queue is empty, in one thread.
 
     Args:
         rows: (m, K padded) phi of the batch's words, each row in a scale of its own.
         layout, plan: as tuples.
         z: (tokens,) the topics at the start, if they are given; those at the end are left there.
-        sums: (cells, K padded), added to: the topics of each cell, over the sweeps counted; no rows: not wanted.
-        shares: (n, K padded), the same for each document.
-        room: (threads, 2, 2 K padded + SLOT_ROOM) zeros.
+        shifts: (m,) of the words (`counting`).
+        sums: (cells, K padded), written: the topics of each cell, over the sweeps counted, as whole numbers, int32 in
+            the same memory; no rows: not wanted.
+        shares: (n, K padded) zeros, the same for each document.
+        drawn: (tokens, sweeps counted), written: the topics drawn; no rows: not wanted, but the other two.
+        room: (2, 2 K padded + SLOT_ROOM) zeros, a part for each slot.
+        queue: (1,) how many documents have been taken, by all threads.
     """
-    counter = np.zeros(1, np.int64)
-    for t in numba.prange(threads):
-        _work(rows, layout, topics, plan, sums, shares, z, room[t], pointer(counter))
-
-
-@cached_njit(nogil=True, error_model="numpy")
-def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
     width = rows.shape[1]
-    _, _, cell_word, starts, tokens, order, _, _ = layout
-    gamma, sweeps, burn_in, seed, visit, start, rao_blackwell = plan
-    by_cell = len(sums) > 0
-    into = pointer(sums) if by_cell else pointer(shares)
-    batch = KernelBatch(width, pointer(gamma), pointer(rows), pointer(cell_word), pointer(tokens), pointer(z), into)
+    _, _, _, starts, order, row_of, cell, place_of, _ = layout
+    gamma, sweeps, burn_in, seed, visit, start, _ = plan
+    by_cell, counted = len(sums) > 0, sweeps - burn_in
+    into = cell if by_cell else place_of
+    batch = KernelBatch(
+        width, pointer(gamma), pointer(rows), pointer(row_of), pointer(into), pointer(z),
+        pointer(sums) if by_cell else pointer(shares), pointer(drawn), counted,
+    )  # fmt: skip
     one = DocumentSlot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
     two = DocumentSlot(pointer(room[1, :width]), pointer(room[1, width : 2 * width]), pointer(room[1, 2 * width :]))
     # by slot: the document in hand or -1, its sweep and token, the topic just drawn, and the state of its stream
     d, sweep, at, left = -np.ones(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
-    joined, what, share = np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    joined, what, into = np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    how = _BY_DRAW if len(drawn) else _BY_CELL if by_cell else _BY_DOCUMENT
+    p_queue = pointer(queue)
     state = np.zeros((2, 2), np.uint64)
     while True:
         for s in range(2):
@@ -83,31 +88,36 @@ def _work(rows, layout, topics, plan, sums, shares, z, room, counter):
                 at[s] = starts[d[s]]
                 if sweep[s] == sweeps:
                     if by_cell:
-                        _add_cells(sums, tokens[starts[d[s]] : starts[d[s] + 1]], shares[d[s]])
+                        if len(shares):
+                            _add_cells(sums, cell[starts[d[s]] : starts[d[s] + 1]], shares[d[s]])
+                        _round_cells(batch, shifts, starts[d[s]], starts[d[s] + 1], state[s])
                     d[s] = -1
             if d[s] < 0:
-                d[s] = next_document(starts, order, counter)
+                d[s] = next_document(starts, order, p_queue)
                 if d[s] >= 0:
                     sweep[s], at[s], joined[s] = 0, starts[d[s]], -1
                     room[s] = 0
                     state[s, 0], state[s, 1] = start_stream(seed, visit + np.uint64(d[s]))
                     _begin(batch, two if s else one, topics, start, starts[d[s]], starts[d[s] + 1], state[s])
             left[s] = starts[d[s] + 1] - at[s] if d[s] >= 0 else 0
-            share[s] = -1 if by_cell else d[s]
-            what[s] = _NOT_COUNTED if sweep[s] < burn_in else _COUNT_PROBABILITIES if rao_blackwell else _COUNT_DRAWS
+            # where the document's row begins, or which of the sweeps counted this is
+            into[s] = d[s] * width if how == _BY_DOCUMENT else sweep[s] - burn_in
+            what[s] = _NOT_COUNTED if sweep[s] < burn_in else how
+            if d[s] >= 0 and by_cell and sweep[s] == burn_in and at[s] == starts[d[s]]:
+                _clear_cells(sums, cell[starts[d[s]] : starts[d[s] + 1]])
         if d[0] < 0 and d[1] < 0:
             break
         together = min(left[0], left[1])
         alone0, alone1 = left[0] if d[1] < 0 else together, left[1] if d[0] < 0 else together
         a0, b0, a1, b1, k0, k1 = state[0, 0], state[0, 1], state[1, 0], state[1, 1], joined[0], joined[1]
-        at0, at1, share0, share1, what0, what1 = at[0], at[1], share[0], share[1], what[0], what[1]
+        at0, at1, into0, into1, what0, what1 = at[0], at[1], into[0], into[1], what[0], what[1]
         for j in range(together):
-            a0, b0, k0 = _token(batch, one, what0, share0, at0 + j, k0, a0, b0)
-            a1, b1, k1 = _token(batch, two, what1, share1, at1 + j, k1, a1, b1)
+            a0, b0, k0 = _token(batch, one, what0, into0, at0 + j, k0, a0, b0)
+            a1, b1, k1 = _token(batch, two, what1, into1, at1 + j, k1, a1, b1)
         for j in range(together, alone0):
-            a0, b0, k0 = _token(batch, one, what0, share0, at0 + j, k0, a0, b0)
+            a0, b0, k0 = _token(batch, one, what0, into0, at0 + j, k0, a0, b0)
         for j in range(together, alone1):
-            a1, b1, k1 = _token(batch, two, what1, share1, at1 + j, k1, a1, b1)
+            a1, b1, k1 = _token(batch, two, what1, into1, at1 + j, k1, a1, b1)
         at[0] += alone0
         at[1] += alone1
         state[0, 0], state[0, 1], state[1, 0], state[1, 1], joined[0], joined[1] = a0, b0, a1, b1, k0, k1
@@ -121,7 +131,7 @@ def _begin(batch, slot, topics, start, first, last, state):
         u = uniform(a, b)
         a, b = advance(a, b)
         if start == START_PHI:
-            row = batch.cell_word[batch.tokens[i]] * batch.width
+            row = np.int64(batch.row_of[i]) * batch.width
             total = weigh(batch.width, slot.count, -1, -1, batch.rows, row, batch.gamma, slot.weights, slot.running)
             batch.z[i] = np.uint16(pick(batch.width, slot.weights, slot.running, u * total))
         else:
@@ -132,21 +142,20 @@ def _begin(batch, slot, topics, start, first, last, state):
 
 
 @numba.njit(forceinline=True, error_model="numpy")
-def _token(batch, slot, what, share, i, joined, a, b):
+def _token(batch, slot, what, into, i, joined, a, b):
     """A draw for token i; `joined` is the topic drawn before it."""
-    width, gamma, rows, cell_word, tokens, z, sums = batch
+    width, gamma, rows, row_of, place, z, sums, drawn, counted = batch
     count, weights, running = slot
-    cell = tokens[i]
-    total = weigh(width, count, joined, np.int64(z[i]), rows, cell_word[cell] * width, gamma, weights, running)
+    total = weigh(width, count, joined, np.int64(z[i]), rows, np.int64(row_of[i]) * width, gamma, weights, running)
     chosen = pick(width, weights, running, uniform(a, b) * total)
     if weights[chosen] <= 0:  # u fell on the rounding of a sum
         chosen = _heaviest(width, weights)
     z[i] = np.uint16(chosen)
-    place = (cell if share < 0 else share) * width
-    if what == _COUNT_PROBABILITIES:
-        accumulate(width, sums, place, weights, _ONE_TOKEN / total)
-    elif what == _COUNT_DRAWS:
-        tally(width, sums, place, chosen)
+    if what == _BY_DRAW:
+        drawn[np.int64(place[i]) * counted + into] = np.uint16(chosen)
+    elif what != _NOT_COUNTED:
+        first = into if what == _BY_DOCUMENT else np.int64(place[i]) * width
+        accumulate(width, sums, first, weights, _ONE_TOKEN / total)
     a, b = advance(a, b)
     return a, b, chosen
 
@@ -161,9 +170,31 @@ def _heaviest(width, weights):
 
 
 @numba.njit
-def _add_cells(sums, tokens, share):
-    """A document's share is the sum of its cells; tokens of a cell are neighbours."""
-    for i in range(len(tokens)):
-        if i == 0 or tokens[i] != tokens[i - 1]:
+def _clear_cells(sums, cells):
+    """Just before they are added to: the rows are in the cache then. Tokens of a cell are neighbours."""
+    for i in range(len(cells)):
+        if i == 0 or cells[i] != cells[i - 1]:
+            sums[cells[i]] = 0
+
+
+@numba.njit
+def _round_cells(batch, shifts, first, last, state):
+    """Sums of cells to whole numbers, up or down at random: on average the sum, however small it is."""
+    a, b = state[0], state[1]
+    whole = as_integers(batch.sums)
+    for i in range(first, last):
+        if i == first or batch.place[i] != batch.place[i - 1]:
+            unit, u = np.float32(np.int32(1) << shifts[batch.row_of[i]]), uniform(a, b)
+            a, b = advance(a, b)
+            at = np.int64(batch.place[i]) * batch.width
+            for k in range(at, at + batch.width):
+                whole[k] = np.int32(batch.sums[k] * unit + u)
+
+
+@numba.njit
+def _add_cells(sums, cells, share):
+    """A document's share is the sum of its cells."""
+    for i in range(len(cells)):
+        if i == 0 or cells[i] != cells[i - 1]:
             for k in range(len(share)):
-                share[k] += sums[tokens[i], k]
+                share[k] += sums[cells[i], k]

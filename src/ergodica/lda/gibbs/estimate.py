@@ -2,19 +2,20 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.host.validate import choice, positive_number
+from ergodica.host.validate import choice
 from ergodica.lda.corpus.documents import Documents
-from ergodica.lda.gibbs import dense, sparse
+from ergodica.lda.gibbs import counting, dense, sparse
 from ergodica.lda.gibbs.cached import cached_njit
+from ergodica.lda.gibbs.checks import check_input, check_topics, prior_of, refuse_row
+from ergodica.lda.gibbs.counting import Draws
 from ergodica.lda.gibbs.layout import BatchLayout, aligned_zeros, lay_out, padded
+from ergodica.lda.gibbs.threads import by_parts, in_threads, thread_count
 
 GIBBS_ESTIMATORS, GIBBS_KERNELS = ("rao-blackwell", "sampled"), ("auto", "dense", "sparse")
 GIBBS_WANTS, GIBBS_STARTS = ("both", "counts", "shares"), ("uniform", "phi", "given")
-MOST_TOPICS = 65_535  # numbers of topics are uint16
 SPARSE_FROM = 200  # topics; measured in docs/explanation/lda.md
 
 
@@ -29,6 +30,19 @@ class Expectations(NamedTuple):
     shares: np.ndarray
 
 
+class WholeCounts(NamedTuple):
+    """Counts of a part of a batch as whole numbers: sums over parts do not depend on how the batch was split.
+
+    words (m,) int32, rising; numbers (m, K) int32, in units of 2^-shift of a token and sweep; prior (m,) int32, what
+    each word has in proportion to gamma_k phi_wk besides; shifts (m,) int32. `float_counts` makes counts of sums.
+    """
+
+    words: np.ndarray
+    numbers: np.ndarray
+    prior: np.ndarray
+    shifts: np.ndarray
+
+
 class GibbsPlan(NamedTuple):
     """What a kernel has to know of the sampling; gamma (K padded,), `start` a place in GIBBS_STARTS."""
 
@@ -39,6 +53,16 @@ class GibbsPlan(NamedTuple):
     visit: np.uint64
     start: int
     rao_blackwell: bool
+
+
+class _Sampled(NamedTuple):
+    """What a kernel leaves: draws, or instead of them the sums of cells and documents; the latter by their mean."""
+
+    layout: BatchLayout
+    shifts: np.ndarray
+    draws: Draws | None
+    cells: np.ndarray
+    shares: np.ndarray
 
 
 def expectations(
@@ -67,151 +91,151 @@ def expectations(
     >>> found.words.tolist(), found.counts.shape, [round(float(x)) for x in found.shares[1]]
     ([0, 1], (2, 2), [0, 1])
     """
-    _check(phi, documents, sweeps, burn_in, visit)
+    plan = _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start)
+    phi, counted = _readonly(phi), plan.sweeps - plan.burn_in
+    sampled = _sampled(phi, documents, plan, kernel, want, topics, None)
+    counts, shares = np.zeros((0, phi.shape[1]), np.float32), sampled.shares
+    if want != "shares":
+        whole = _whole(sampled, phi.shape[1])
+        counts = float_counts(phi, gamma, whole, counted)
+    if want != "counts" and sampled.draws is not None:
+        shares = counting.shares_of(phi, plan.gamma, sampled.layout, sampled.draws)
+    return Expectations(sampled.layout.words, counts, shares)
+
+
+def whole_counts(
+    phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, *, sweeps: int, burn_in: int, seed: int,
+    visit: int, batch_tokens: np.ndarray, estimator: str = "rao-blackwell", kernel: str = "auto",
+    start: str = "uniform", topics: np.ndarray | None = None,
+) -> WholeCounts:  # fmt: skip
+    """The counts of `expectations` for a part of a batch, in whole numbers that other parts can be added to.
+
+    Args:
+        batch_tokens: (V,) how many tokens of each word the whole batch has.
+
+    The rest as in `expectations`; `visit` is that of the first document of this part.
+    """
+    plan = _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start)
+    phi = _readonly(phi)
+    return _whole(_sampled(phi, documents, plan, kernel, "counts", topics, np.asarray(batch_tokens)), phi.shape[1])
+
+
+def float_counts(phi: np.ndarray, gamma: float | np.ndarray, whole: WholeCounts, counted: int) -> np.ndarray:
+    """(m, K) float32: the expected counts that whole numbers, summed over all parts of a batch, stand for.
+
+    Args:
+        counted: sweeps that were counted.
+    """
+    return counting.as_counts(_readonly(phi), prior_of(gamma, phi.shape[1]), *whole, counted)
+
+
+def _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start) -> GibbsPlan:
+    check_input(phi, documents, sweeps, burn_in, visit)
     choice("estimator", estimator, GIBBS_ESTIMATORS)
-    choice("kernel", kernel, GIBBS_KERNELS)
-    choice("want", want, GIBBS_WANTS)
     choice("start", start, GIBBS_STARTS)
-    _check_topics(topics, start, documents.tokens, phi.shape[1])
-    plan = GibbsPlan(
-        _prior(gamma, phi.shape[1]), int(sweeps), int(burn_in), np.uint64(int(seed) % 2**64),
+    return GibbsPlan(
+        prior_of(gamma, phi.shape[1]), int(sweeps), int(burn_in), np.uint64(int(seed) % 2**64),
         np.uint64(int(visit) % 2**64), GIBBS_STARTS.index(start), estimator == "rao-blackwell",
     )  # fmt: skip
+
+
+def _readonly(phi: np.ndarray) -> np.ndarray:
+    """For Numba an array that can be written to is of another type: it would compile everything for either."""
+    view = phi.view()
+    view.setflags(write=False)
+    return view
+
+
+def _sampled(
+    phi: np.ndarray, documents: Documents, plan: GibbsPlan, kernel: str, want: str, topics: np.ndarray | None,
+    batch_tokens: np.ndarray | None,
+) -> _Sampled:  # fmt: skip
+    choice("kernel", kernel, GIBBS_KERNELS)
+    choice("want", want, GIBBS_WANTS)
+    is_given = GIBBS_STARTS[plan.start] == "given"
+    check_topics(topics, is_given, documents.tokens, phi.shape[1])
     layout = lay_out(documents, len(phi))
-    z = np.empty(documents.tokens, np.uint16) if topics is None or start != "given" else topics[layout.source]
+    z = topics[layout.source] if topics is not None and is_given else np.empty(documents.tokens, np.uint16)
+    tokens = np.diff(layout.word_tokens) if batch_tokens is None else batch_tokens[layout.words]
+    shifts = counting.shifts_of(tokens, plan.sweeps - plan.burn_in)
     if kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= SPARSE_FROM):
-        counts, shares = _sparse(phi, layout, plan, z, want)
+        found = _sparse(phi, layout, plan, z, shifts, want)
     else:
-        counts, shares = _dense(phi, layout, plan, z, want)
+        found = _dense(phi, layout, plan, z, shifts, want)
     if topics is not None:
         topics[layout.source] = z
-    return Expectations(layout.words, counts, shares)
+    return found
 
 
 def _dense(
-    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, want: str
-) -> tuple[np.ndarray, np.ndarray]:
-    topics, width, threads = phi.shape[1], padded(phi.shape[1]), numba.get_num_threads()
+    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, shifts: np.ndarray, want: str
+) -> _Sampled:
+    topics, width, threads, counted = phi.shape[1], padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
     rows = aligned_zeros(len(layout.words), width)
-    _check_rows(_scaled_rows(phi, layout.words, rows))
-    sums = aligned_zeros(0 if want == "shares" else len(layout.cell_word), width)
-    shares = aligned_zeros(len(layout.order), width)
-    room = aligned_zeros(threads, 2, 2 * width + dense.SLOT_ROOM)
-    dense.run(rows, tuple(layout), topics, tuple(plan), z, sums, shares, room, threads)
-    counted = np.float32(plan.sweeps - plan.burn_in)
-    counts = np.zeros((0 if want == "shares" else len(layout.words), topics), np.float32)
-    if want != "shares":
-        _added(sums, layout.word_cells, counted, counts)
-    return counts, shares[: 0 if want == "counts" else None, :topics] / counted
+    refuse_row(phi, _scaled_rows(phi, layout.words, rows))
+    by_draw = not plan.rao_blackwell
+    sums = aligned_zeros(0 if by_draw or want == "shares" else layout.cells, width)
+    shares = aligned_zeros(0 if by_draw or want == "counts" else len(layout.order), width)
+    draws = _room_for_draws(layout.tokens if by_draw else 0, 0, 0, counted)
+    room, queue = aligned_zeros(threads, 2, 2 * width + dense.SLOT_ROOM), np.zeros(1, np.int64)
+    in_threads(
+        lambda t: dense.run(
+            rows, tuple(layout), topics, tuple(plan), z, shifts, sums, shares, draws.topics, room[t], queue
+        ), threads,
+    )  # fmt: skip
+    return _Sampled(layout, shifts, draws if by_draw else None, sums.view(np.int32), shares[:, :topics] / np.float32(counted))
 
 
 def _sparse(
-    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, want: str
-) -> tuple[np.ndarray, np.ndarray]:
-    topics, counted = phi.shape[1], plan.sweeps - plan.burn_in
-    tables = np.empty((len(layout.words), topics), np.float32)
-    sparse.running_sums(phi, layout.words, plan.gamma, tables)
-    bad = np.flatnonzero(tables[:, -1] <= 0)
-    _check_rows(int(layout.words[bad[0]]) if len(bad) else -1)
-    found = sparse.room_for(len(layout.tokens), len(layout.cell_word), counted)
-    threads, width = numba.get_num_threads(), padded(topics)
+    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, shifts: np.ndarray, want: str
+) -> _Sampled:
+    width, threads, counted = padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
+    words = layout.words
+    tables = np.empty((len(words), padded(width // dense.LANE_COUNT)), np.float32), np.empty(len(words), np.float32)
+    by_parts(lambda a, b: sparse.make_tables(phi, words, plan.gamma, *tables, a, b), len(words), threads)
+    bad = np.flatnonzero(~((tables[1] > 0) & np.isfinite(tables[1])))
+    refuse_row(phi, int(words[bad[0]]) if len(bad) else -1)
+    weighted = layout.tokens if plan.rao_blackwell else 0
+    draws = _room_for_draws(
+        layout.tokens, 0 if want == "counts" else weighted, 0 if want == "shares" else weighted, counted
+    )
     numbers, whole = aligned_zeros(threads, 2 * width + dense.SLOT_ROOM), np.zeros((threads, 2 * width), np.int32)
-    sparse.run(phi, tables, tuple(layout), tuple(plan), z, found, numbers, whole, threads)
-    counts = np.zeros((0 if want == "shares" else len(layout.words), topics), np.float32)
-    shares = np.zeros((0 if want == "counts" else len(layout.order), topics), np.float32)
-    if want != "shares":
-        sparse.add_words(phi, tuple(layout), found, plan.gamma, np.float32(counted), counts)
-    if want != "counts":
-        sparse.add_documents(phi, tuple(layout), found, plan.gamma, np.float32(counted), shares)
-    return counts, shares
+    queue = np.zeros(1, np.int64)
+    in_threads(
+        lambda t: sparse.run(
+            phi, tables, tuple(layout), tuple(plan), z, shifts, tuple(draws), numbers[t], whole[t], queue
+        ), threads,
+    )  # fmt: skip
+    nothing = np.zeros((0, phi.shape[1]), np.float32)
+    return _Sampled(layout, shifts, draws, nothing, nothing)
 
 
-def _check_rows(bad: int) -> None:
-    if bad >= 0:
-        raise InputError(
-            f"phi[{bad}] is negative somewhere or zero in every topic: expected a probability above 0 for every word "
-            "that occurs"
-        )
+def _room_for_draws(tokens: int, weights: int, rounded: int, counted: int) -> Draws:
+    shapes = (((tokens, np.uint16)), (weights, np.float32), (rounded, np.int32))
+    return Draws(*(np.empty((size, counted), kind) for size, kind in shapes))
 
 
-def _check(phi: np.ndarray, documents: Documents, sweeps: int, burn_in: int, visit: int) -> None:
-    if not isinstance(phi, np.ndarray) or phi.dtype != np.float32 or phi.ndim != 2 or not phi.flags.c_contiguous:
-        got = f"{phi.dtype} of shape {phi.shape}" if isinstance(phi, np.ndarray) else type(phi).__name__
-        raise InputError(
-            f"phi is {got}: expected float32 of shape (words, topics) in C order; np.ascontiguousarray(phi, np.float32)"
-        )
-    if phi.shape[1] > MOST_TOPICS:
-        raise InputError(f"phi has {phi.shape[1]:,} topics: expected at most {MOST_TOPICS:,}")
-    if not _is_finite(phi):
-        w, k = np.argwhere(~np.isfinite(phi))[0]
-        raise InputError(f"phi[{w}, {k}] is {phi[w, k]}: expected finite probabilities")
-    if not isinstance(documents, Documents):
-        raise InputError(f"documents is {type(documents).__name__}: expected Documents, as Documents.of makes them")
-    if documents.tokens and not 0 <= documents.words.min() <= documents.words.max() < len(phi):
-        bad = documents.words.max() if documents.words.min() >= 0 else documents.words.min()
-        raise InputError(f"documents have the word number {bad}, but phi has {len(phi)} words: 0 to {len(phi) - 1}")
-    if not 0 <= burn_in < sweeps:
-        raise InputError(f"sweeps is {sweeps} and burn_in {burn_in}: expected 0 <= burn_in < sweeps")
-    if visit < 0:
-        raise InputError(f"visit is {visit}: expected the number of the first document in the stream, from 0")
-
-
-def _prior(gamma: float | np.ndarray, topics: int) -> np.ndarray:
-    """(K padded,) the prior of every topic."""
-    prior = aligned_zeros(padded(topics))
-    if np.ndim(gamma) == 0:
-        prior[:topics] = positive_number("gamma", gamma)
-        return prior
-    vector = np.asarray(gamma, np.float32)
-    if vector.shape != (topics,) or not (np.isfinite(vector).all() and (vector > 0).all()):
-        raise InputError(f"gamma is an array of shape {vector.shape}: expected {topics} finite numbers above 0")
-    prior[:topics] = vector
-    return prior
-
-
-def _check_topics(given: np.ndarray | None, start: str, tokens: int, topics: int) -> None:
-    if given is None:
-        if start == "given":
-            raise InputError('start is "given", and topics is None: expected the topic of every token')
-        return
-    if not isinstance(given, np.ndarray) or given.dtype != np.uint16 or given.shape != (tokens,):
-        got = f"{given.dtype} of shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
-        raise InputError(f"topics is {got}: expected uint16 of shape ({tokens},), one for each token")
-    if start == "given" and tokens and given.max() >= topics:
-        raise InputError(f"topics has the number {given.max()}, but phi has {topics} topics: 0 to {topics - 1}")
+def _whole(sampled: _Sampled, topics: int) -> WholeCounts:
+    layout, shifts, draws, cells, _ = sampled
+    numbers, prior = np.zeros((len(shifts), topics), np.int32), np.zeros(len(shifts), np.int32)
+    if draws is None:
+        counting.add_cells(cells, layout.word_cells, numbers)
+    else:
+        counting.add_draws(draws, layout.word_tokens, shifts, numbers, prior)
+    return WholeCounts(layout.words, numbers, prior, shifts)
 
 
 @cached_njit(nogil=True)
 def _scaled_rows(phi, words, rows):
     """Rows of phi divided by their largest entry: no draw changes, and products stay in range. A bad word, or -1."""
     for i in range(len(words)):
-        largest, smallest = np.float32(0), np.float32(0)
+        largest, smallest, nothing = np.float32(0), np.float32(0), np.float32(0)
         for k in range(phi.shape[1]):
-            largest, smallest = max(largest, phi[words[i], k]), min(smallest, phi[words[i], k])
-        if smallest < 0 or largest <= 0:
+            number = phi[words[i], k]
+            largest, smallest = max(largest, number), min(smallest, number)
+            nothing += number - number  # 0, or NaN where the number is not finite
+        if smallest < 0 or largest <= 0 or nothing != 0:
             return words[i]
         for k in range(phi.shape[1]):
             rows[i, k] = phi[words[i], k] / largest
     return -1
-
-
-@cached_njit(nogil=True, parallel=True)
-def _added(sums, word_cells, counted, counts):
-    """The cells of every word, in their order; in float64, as there may be very many."""
-    for w in numba.prange(len(word_cells) - 1):
-        total = np.zeros(counts.shape[1])
-        for cell in range(word_cells[w], word_cells[w + 1]):
-            for k in range(counts.shape[1]):
-                total[k] += sums[cell, k]
-        for k in range(counts.shape[1]):
-            counts[w, k] = total[k] / counted
-
-
-@cached_njit(nogil=True, fastmath={"reassoc"})
-def _is_finite(matrix):
-    # x - x is 0 or NaN
-    total = np.float32(0)
-    for w in range(matrix.shape[0]):
-        for k in range(matrix.shape[1]):
-            total += matrix[w, k] - matrix[w, k]
-    return total == 0

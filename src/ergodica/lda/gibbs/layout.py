@@ -1,7 +1,7 @@
 """How the tokens of a batch are laid out for the kernels: by document for sampling, by word for adding up.
 
-A cell is a word of a document, however often it occurs there. Cells are numbered by word, and within a word by
-document, so that the counts of a word are sums over neighbouring cells, in an order that no thread changes.
+Within a document tokens are sorted by word. A cell is a word of a document, however often it occurs there. Cells are
+numbered by word, and within a word by document, so that the counts of a word are sums over neighbouring cells.
 """
 
 from typing import NamedTuple
@@ -16,28 +16,38 @@ from ergodica.lda.gibbs.vectors import LANE_COUNT
 class BatchLayout(NamedTuple):
     """A batch, ready for a kernel.
 
-    words (m,): the distinct words. word_cells (m + 1,): where the cells of each begin. cell_word (cells,): the place in
-    `words` of each cell's word. starts (n + 1,): where documents begin in `tokens`. tokens (tokens,): the cell of each
-    token. order (n,): the documents, longest first, as threads take them. cell_tokens (cells + 1,): where the tokens
-    of each cell begin, if all are sorted by cell. source (tokens,): where each of `tokens`
-    is in the documents.
+    By word: words (m,), the distinct words; word_tokens, word_cells (m + 1,), where the tokens and cells of each begin
+    if all are sorted by word. By document: starts (n + 1,), where its tokens begin; order (n,), the documents, longest
+    first, as threads take them. By token, sorted by document: row, the place in `words` of its word; cell; place, its
+    place if all are sorted by word; source, its place in the documents as they were given.
     """
 
     words: np.ndarray
+    word_tokens: np.ndarray
     word_cells: np.ndarray
-    cell_word: np.ndarray
     starts: np.ndarray
-    tokens: np.ndarray
     order: np.ndarray
-    cell_tokens: np.ndarray
+    row: np.ndarray
+    cell: np.ndarray
+    place: np.ndarray
     source: np.ndarray
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return int(self.word_cells[-1])
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are."""
+        return len(self.row)
 
 
 def lay_out(documents: Documents, vocabulary: int) -> BatchLayout:
     """The layout of a batch whose word numbers are all below `vocabulary`."""
-    words, word_cells, cell_word, tokens, cell_tokens, source = _cells(documents.starts, documents.words, vocabulary)
+    words, word_tokens, word_cells, by_token = _laid_out(documents.starts, documents.words, vocabulary)
     order = np.argsort(-documents.lengths, kind="stable")
-    return BatchLayout(words, word_cells, cell_word, documents.starts, tokens, order, cell_tokens, source)
+    return BatchLayout(words, word_tokens, word_cells, documents.starts, order, *by_token)
 
 
 def padded(topics: int) -> int:
@@ -54,36 +64,38 @@ def aligned_zeros(*shape: int) -> np.ndarray:
 
 
 @cached_njit(nogil=True)
-def _cells(starts, words, vocabulary):
+def _laid_out(starts, words, vocabulary):
     """A counting sort of the tokens by word, stable, so that the documents of a word follow one another."""
-    places = np.zeros(vocabulary + 1, np.int64)
+    next_place = np.zeros(vocabulary + 1, np.int32)
     for w in words:
-        places[w + 1] += 1
+        next_place[w + 1] += 1
     distinct = 0
     for w in range(vocabulary):
-        distinct += places[w + 1] > 0
-        places[w + 1] += places[w]
-    by_word, owner = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
-    text_place, source = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+        distinct += next_place[w + 1] > 0
+        next_place[w + 1] += next_place[w]
+    chosen, word_tokens = np.empty(distinct, np.int32), np.zeros(distinct + 1, np.int32)
+    row = 0
+    for w in range(vocabulary):
+        if next_place[w + 1] > next_place[w]:
+            chosen[row], word_tokens[row + 1] = w, next_place[w + 1]
+            row += 1
+    owner, text_place = np.empty(len(words), np.int32), np.empty(len(words), np.int32)
     for d in range(len(starts) - 1):
         for i in range(starts[d], starts[d + 1]):
-            place = places[words[i]]
-            by_word[place], owner[place], text_place[place] = words[i], d, i
-            places[words[i]] += 1
-    chosen, word_cells = np.empty(distinct, np.int32), np.zeros(distinct + 1, np.int64)
-    cell_word, tokens = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
-    cell_tokens = np.zeros(len(words) + 1, np.int64)
+            place = next_place[words[i]]
+            owner[place], text_place[place] = d, i
+            next_place[words[i]] += 1
+    word_cells, by_token = np.zeros(distinct + 1, np.int32), np.empty((4, len(words)), np.int32)
     free = starts[:-1].copy()
-    cell, row = -1, -1
-    for i in range(len(words)):
-        is_new_word = i == 0 or by_word[i] != by_word[i - 1]
-        if is_new_word:
-            row += 1
-            chosen[row] = by_word[i]
-        if is_new_word or owner[i] != owner[i - 1]:
-            cell += 1
-            cell_word[cell] = row
-        word_cells[row + 1], cell_tokens[cell + 1] = cell + 1, i + 1
-        tokens[free[owner[i]]], source[free[owner[i]]] = cell, text_place[i]
-        free[owner[i]] += 1
-    return chosen, word_cells, cell_word[: cell + 1].copy(), tokens, cell_tokens[: cell + 2].copy(), source
+    cell = -1
+    for row in range(distinct):
+        before = -1
+        for place in range(word_tokens[row], word_tokens[row + 1]):
+            d = owner[place]
+            cell += d != before
+            before = d
+            i = free[d]
+            free[d] = i + 1
+            by_token[0, i], by_token[1, i], by_token[2, i], by_token[3, i] = row, cell, place, text_place[place]
+        word_cells[row + 1] = cell + 1
+    return chosen, word_tokens, word_cells, by_token

@@ -3,7 +3,7 @@
     (A_k + gamma_k) phi_wk = A_k phi_wk + gamma_k phi_wk
 
 The first part, the document's own, is zero but for the topics in it; the second depends on the word alone, and is drawn
-from by its running sums, made once a batch.
+from by the running sums of blocks of topics, made once a batch.
 
 With c = 1 / total, the Rao-Blackwell estimate is c gamma_k phi_wk, for all topics, and c A_k phi_wk, for those in the
 document. To add up the latter for every word of every document would cost more than all else. So they are represented
@@ -17,113 +17,118 @@ import numpy as np
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.dense import START_GIVEN, START_PHI
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, next_document, pick, pointer, weigh_some
+from ergodica.lda.gibbs.vectors import LANE_COUNT, count_below, next_document, pick, pointer, weigh_some
 
 _ONE_TOKEN = np.float32(1)
+_NO_TOKEN = np.float32(0)
+_BEYOND = np.float32(np.inf)
 
 
-def room_for(tokens: int, cells: int, counted: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the documents leave what is to be added up: topics, weights, inverse.
+@cached_njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def make_tables(phi, words, gamma, blocks, totals, first, last):
+    """What the prior part of words[first:last] is drawn from.
 
-    topics, weights (tokens, sweeps counted): a topic for every draw and what it counts for, tokens sorted by cell.
-    inverse (cells,): the sum of 1 / total over a cell's draws; 0 for the sampled estimator.
+    blocks[i, j] = sum of gamma_k phi_wk over the topics before 16 (j + 1), and beyond the last block infinite; totals
+    [i] that over all, -1 where a number is negative, and not finite where one is not.
     """
-    shape = (tokens, counted)
-    return np.empty(shape, np.int32), np.empty(shape, np.float32), np.zeros(cells, np.float32)
+    topics = phi.shape[1]
+    whole = topics // LANE_COUNT
+    for i in range(first, last):
+        w = words[i]
+        reached, smallest = np.float32(0), np.float32(0)
+        for block in range(whole):
+            at = block * LANE_COUNT
+            part, least = np.float32(0), np.float32(0)
+            for lane in range(LANE_COUNT):
+                part += gamma[at + lane] * phi[w, at + lane]
+                least = min(least, phi[w, at + lane])
+            reached += part
+            smallest = min(smallest, least)
+            blocks[i, block] = reached
+        for k in range(whole * LANE_COUNT, topics):
+            reached += gamma[k] * phi[w, k]
+            smallest = min(smallest, phi[w, k])
+        if whole * LANE_COUNT < topics:
+            blocks[i, whole] = reached
+        for block in range(-(-topics // LANE_COUNT), blocks.shape[1]):
+            blocks[i, block] = _BEYOND
+        totals[i] = reached if not smallest < 0 else np.float32(-1)
 
 
-@cached_njit(nogil=True, parallel=True)
-def running_sums(phi, words, gamma, out):
-    """out[i, k] = sum of gamma_j phi[words[i], j] for j <= k; the last is -1 where a number is negative."""
-    for i in numba.prange(len(words)):
-        total, smallest = np.float32(0), np.float32(0)
-        for k in range(phi.shape[1]):
-            total += gamma[k] * phi[words[i], k]
-            smallest = min(smallest, phi[words[i], k])
-            out[i, k] = total
-        if smallest < 0:
-            out[i, -1] = -1
-
-
-@cached_njit(nogil=True, parallel=True)
-def run(phi, tables, layout, plan, z, found, numbers, whole, threads):
-    """All documents of a batch, by threads that take them one by one.
+@cached_njit(nogil=True, error_model="numpy")
+def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
+    """Documents of a batch until the queue is empty, in one thread.
 
     Args:
-        tables: the running sums. z: as in `dense.run`.
-        numbers: (threads, 2 K padded + dense.SLOT_ROOM) zeros, float32. whole: (threads, 2 K padded) zeros, int32.
+        tables: blocks and totals. layout, plan, draws: as tuples. z, shifts, queue: as in `dense.run`.
+        numbers: (2 K padded + dense.SLOT_ROOM,) zeros, float32. whole: (2 K padded,) zeros, int32.
     """
-    counter = np.zeros(1, np.int64)
-    for t in numba.prange(threads):
-        _work(phi, tables, layout, plan, found, z, numbers[t], whole[t], pointer(counter))
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def _work(phi, tables, layout, plan, found, z, numbers, whole, counter):
-    words, _, cell_word, starts, tokens, order, cell_tokens, _ = layout
-    _, sweeps, burn_in, seed, visit, start, rao_blackwell = plan
-    topics, weights, inverse = found
-    every, room = phi.shape[1], len(whole) // 2
+    blocks, totals = tables
+    words, _, _, starts, order, row_of, _, place_of, _ = layout
+    gamma, sweeps, burn_in, seed, visit, start, rao_blackwell = plan
+    topics, weights, rounded = draws
+    keeps_weights, rounds = len(weights) > 0, len(rounded) > 0
+    every, room, block_count = phi.shape[1], len(whole) // 2, blocks.shape[1]
     # the topics in the document in any order, how many tokens each has, and where in that list a topic is, from 1 on.
     # Nothing is allocated here: Numba would free it while pointers to it are in use.
-    p_listed, p_slot_of = pointer(whole[:room]), pointer(whole[room:])
-    p_count, p_own, p_running = pointer(numbers[:room]), pointer(numbers[room : 2 * room]), pointer(numbers[2 * room :])
-    p_z = pointer(z)
-    p_phi, p_tables, p_tokens, p_cell_word, p_words = (
-        pointer(phi), pointer(tables), pointer(tokens), pointer(cell_word), pointer(words),
-    )  # fmt: skip
-    p_cell_tokens, p_topics, p_weights, p_inverse = (
-        pointer(cell_tokens), pointer(topics), pointer(weights), pointer(inverse),
-    )  # fmt: skip
+    listed, slot_of = pointer(whole[:room]), pointer(whole[room:])
+    count, weight, running = pointer(numbers[:room]), pointer(numbers[room : 2 * room]), pointer(numbers[2 * room :])
+    p_z, p_phi, p_gamma, p_blocks, p_totals = pointer(z), pointer(phi), pointer(gamma), pointer(blocks), pointer(totals)
+    p_words, p_row, p_place = pointer(words), pointer(row_of), pointer(place_of)
+    p_topics, p_weights, p_rounded, p_queue = pointer(topics), pointer(weights), pointer(rounded), pointer(queue)
+    p_shifts = pointer(shifts)
     counted = sweeps - burn_in
     while True:
-        d = next_document(starts, order, counter)
+        d = next_document(starts, order, p_queue)
         if d < 0:
             break
-        first, length = starts[d], starts[d + 1] - starts[d]
+        first, last = starts[d], starts[d + 1]
         used = 0
         a, b = start_stream(seed, visit + np.uint64(d))
-        for i in range(length):
-            table = p_cell_word[p_tokens[first + i]] * every
+        for i in range(first, last):
             if start != START_GIVEN:
                 u = uniform(a, b)
                 a, b = advance(a, b)
+                row = np.int64(p_row[i])
                 if start == START_PHI:
-                    p_z[first + i] = np.uint16(_searched(p_tables, table, every, u * p_tables[table + every - 1]))
+                    where = np.int64(p_words[row]) * every
+                    k = _of_prior(p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * p_totals[row])
                 else:
-                    p_z[first + i] = np.uint16(min(int(u * np.float32(every)), every - 1))
-            used = _join(p_listed, p_count, p_slot_of, used, np.int64(p_z[first + i]))
+                    k = min(int(u * np.float32(every)), every - 1)
+                p_z[i] = np.uint16(k)
+            used = _join(listed, count, slot_of, used, np.int64(p_z[i]))
         for sweep in range(sweeps):
-            within = 0  # the number of the token in its cell
-            for i in range(length):
-                cell = p_tokens[first + i]
-                within = within + 1 if i > 0 and cell == p_tokens[first + i - 1] else 0
-                used = _leave(p_listed, p_count, p_slot_of, used, np.int64(p_z[first + i]))
-                row = p_cell_word[cell]
-                table = row * every
+            for i in range(first, last):
+                used = _leave(listed, count, slot_of, used, np.int64(p_z[i]))
+                row = np.int64(p_row[i])
+                where = np.int64(p_words[row]) * every
                 width = -(-used // LANE_COUNT) * LANE_COUNT
-                own = weigh_some(width, p_count, p_listed, p_phi, p_words[row] * every, p_own, p_running)
-                all_of_word = p_tables[table + every - 1]
-                total = own + all_of_word
+                own = weigh_some(width, count, listed, p_phi, where, weight, running)
+                prior = p_totals[row]
+                total = own + prior
                 u = uniform(a, b)
                 a, b = advance(a, b)
-                chosen = p_listed[_safely(width, p_own, p_running, u * own)]
                 # a number of its own: what u has left may be too coarse for rare topics
-                is_own = uniform(a, b) * total < own
+                v = uniform(a, b)
+                is_own = v * total < own
                 a, b = advance(a, b)
-                place = (p_cell_tokens[cell] + within) * counted + sweep - burn_in
+                place = np.int64(p_place[i]) * counted + sweep - burn_in
+                chosen = np.int64(listed[_safely(width, weight, running, u * own)])
                 if sweep >= burn_in and rao_blackwell:
-                    p_topics[place], p_weights[place] = chosen, own / total
-                    p_inverse[cell] += _ONE_TOKEN / total
+                    p_topics[place] = np.uint16(chosen)
+                    if keeps_weights:
+                        p_weights[place] = own / total
+                    if rounds:  # up or down at random, by v, which has nothing to do with the topic
+                        p_rounded[place] = np.int32(own / total * np.float32(np.int32(1) << p_shifts[row]) + v)
                 if not is_own:
-                    chosen = _searched(p_tables, table, every, u * all_of_word)
+                    chosen = _of_prior(p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * prior)
                 if sweep >= burn_in and not rao_blackwell:
-                    p_topics[place], p_weights[place] = chosen, _ONE_TOKEN
-                p_z[first + i] = np.uint16(chosen)
-                used = _join(p_listed, p_count, p_slot_of, used, chosen)
+                    p_topics[place] = np.uint16(chosen)
+                p_z[i] = np.uint16(chosen)
+                used = _join(listed, count, slot_of, used, chosen)
         for slot in range(used):
-            p_slot_of[p_listed[slot]] = 0
-            p_listed[slot], p_count[slot] = 0, np.float32(0)
+            slot_of[listed[slot]] = 0
+            listed[slot], count[slot] = 0, _NO_TOKEN
 
 
 @numba.njit(forceinline=True)
@@ -138,6 +143,26 @@ def _safely(width, weights, running, u):
             if weights[slot] > weights[chosen]:
                 chosen = slot
     return chosen
+
+
+@numba.njit
+def _of_prior(blocks, first, block_count, gamma, phi, row, every, u):
+    """The topic at u in the running sum of gamma_k phi_wk: its block, then its place in it."""
+    block = min(count_below(block_count, blocks, first, u), (every - 1) // LANE_COUNT)
+    at, rest = block * LANE_COUNT, u
+    if block > 0:
+        rest -= blocks[first + block - 1]
+    last, reached = min(at + LANE_COUNT, every), np.float32(0)
+    for k in range(at, last):
+        reached += gamma[k] * phi[row + k]
+        if rest < reached:
+            return k
+    # u fell on the rounding of a sum
+    best = 0
+    for k in range(every):
+        if gamma[k] * phi[row + k] > gamma[best] * phi[row + best]:
+            best = k
+    return best
 
 
 @numba.njit(forceinline=True)
@@ -162,53 +187,5 @@ def _leave(listed, count, slot_of, used, topic):
     listed[slot], count[slot] = listed[last], count[last]
     slot_of[listed[last]] = slot + 1
     slot_of[topic] = 0
-    listed[last], count[last] = 0, np.float32(0)
+    listed[last], count[last] = 0, _NO_TOKEN
     return last
-
-
-@numba.njit(forceinline=True)
-def _searched(tables, first, size, u):
-    """The first place of a word's running sums above u; the last, if none is."""
-    low, left = 0, size
-    while left > 1:
-        half = left // 2
-        low += half if tables[first + low + half - 1] <= u else 0
-        left -= half
-    return low
-
-
-@cached_njit(nogil=True, parallel=True)
-def add_words(phi, layout, found, gamma, counted, counts):
-    """counts[w] = [what its draws count for, in their order, + gamma phi_w sum of 1 / total] / sweeps counted."""
-    words, word_cells, cell_tokens = layout[0], layout[1], layout[6]
-    topics, weights, inverse = found
-    for w in numba.prange(len(words)):
-        total, rest = np.zeros(phi.shape[1]), 0.0
-        for cell in range(word_cells[w], word_cells[w + 1]):
-            rest += inverse[cell]
-        for token in range(cell_tokens[word_cells[w]], cell_tokens[word_cells[w + 1]]):
-            for j in range(topics.shape[1]):
-                total[topics[token, j]] += weights[token, j]
-        for k in range(phi.shape[1]):
-            counts[w, k] = (total[k] + rest * gamma[k] * phi[words[w], k]) / counted
-
-
-@cached_njit(nogil=True, parallel=True)
-def add_documents(phi, layout, found, gamma, counted, shares):
-    """The same for documents."""
-    words, _, cell_word, starts, tokens, _, cell_tokens, _ = layout
-    topics, weights, inverse = found
-    for d in numba.prange(len(starts) - 1):
-        for i in range(starts[d], starts[d + 1]):
-            cell = tokens[i]
-            if i > starts[d] and cell == tokens[i - 1]:
-                continue
-            for token in range(cell_tokens[cell], cell_tokens[cell + 1]):
-                for j in range(topics.shape[1]):
-                    shares[d, topics[token, j]] += weights[token, j]
-            row, scale = words[cell_word[cell]], inverse[cell]
-            if scale > 0:
-                for k in range(phi.shape[1]):
-                    shares[d, k] += scale * gamma[k] * phi[row, k]
-        for k in range(phi.shape[1]):
-            shares[d, k] /= counted

@@ -42,6 +42,17 @@ def pointer(array):
 
 
 @intrinsic
+def as_integers(context, numbers):
+    """The same memory as int32."""
+    kind = types.CPointer(types.int32)
+
+    def generate(context, builder, sig, args):
+        return builder.bitcast(args[0], context.get_value_type(kind))
+
+    return kind(numbers), generate
+
+
+@intrinsic
 def take(context, counter):
     """The int64 at this pointer, which rises by one; no two threads get the same."""
 
@@ -89,15 +100,15 @@ class _Loop:
 
 
 @contextmanager
-def _each_vector(builder: ir.IRBuilder, width: Any) -> Iterator[_Loop]:
+def _each_vector(builder: ir.IRBuilder, width: Any, kind: Any = _FLOAT_VECTOR) -> Iterator[_Loop]:
     """What is written in the block is done for every vector of a row of this width."""
     before = builder.block
     test, inside, after = (builder.append_basic_block(name) for name in ("vector.test", "vector.do", "vector.end"))
     builder.branch(test)
     builder.position_at_end(test)
-    at, total = builder.phi(_INT_64), builder.phi(_FLOAT_VECTOR)
+    at, total = builder.phi(_INT_64), builder.phi(kind)
     at.add_incoming(ir.Constant(_INT_64, 0), before)
-    total.add_incoming(_ONLY_ZEROS, before)
+    total.add_incoming(ir.Constant(kind, None), before)
     builder.cbranch(builder.icmp_signed("<", at, width), inside, after)
     builder.position_at_end(inside)
     loop = _Loop(at, total)
@@ -214,15 +225,17 @@ def accumulate(context, width, sums, first, weights, scale):
 
 
 @intrinsic
-def tally(context, width, sums, first, topic):
-    """sums[first + topic] += 1, by whole vectors, for the reason `weigh` gives."""
+def count_below(context, width, sums, first, u):
+    """How many of sums[first : first + width] are at most u."""
 
     def generate(context, builder, sig, args):
-        width, sums, first, topic = args
-        with _each_vector(builder, width) as loop:
-            where = _vector(builder, sums, builder.add(first, loop.at))
-            one = builder.select(_is_topic(builder, topic, loop.at), _ONLY_ONES, _ONLY_ZEROS)
-            builder.store(builder.fadd(builder.load(where, align=4), one), where, align=4)
-        return context.get_dummy_value()
+        width, sums, first, u = args
+        bound = _splat(builder, u, _FLOAT_VECTOR)
+        with _each_vector(builder, width, ir.IntType(64)) as loop:
+            part = builder.load(_vector(builder, sums, builder.add(first, loop.at)), align=4)
+            below = builder.fcmp_ordered("<=", part, bound)
+            bits = builder.zext(builder.bitcast(below, ir.IntType(LANE_COUNT)), _INT_64)
+            loop.total = builder.add(loop.total, builder.ctpop(bits))
+        return loop.total
 
-    return types.void(width, sums, first, topic), generate
+    return types.int64(width, sums, first, u), generate

@@ -11,7 +11,6 @@ less than half a unit in every document of a very large batch.
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from ergodica.lda.gibbs.cached import cached_njit
@@ -19,6 +18,20 @@ from ergodica.lda.gibbs.layout import BatchLayout
 from ergodica.lda.gibbs.threads import by_parts, thread_count
 
 UNIT_BITS = 30
+_WORDS_AT_A_TIME = 16
+
+
+class PriorRows(NamedTuple):
+    """What the prior has for the words of a batch: gamma_k phi_wk. words (m,); totals (m,), the sums over topics."""
+
+    phi: np.ndarray
+    gamma: np.ndarray
+    words: np.ndarray
+    totals: np.ndarray
+
+    def part(self, first: int, last: int) -> "PriorRows":
+        """Some of the words."""
+        return self._replace(words=self.words[first:last], totals=self.totals[first:last])
 
 
 class Draws(NamedTuple):
@@ -44,48 +57,68 @@ def shifts_of(tokens: np.ndarray, counted: int) -> np.ndarray:
     return (UNIT_BITS - np.frexp(np.asarray(tokens, np.float64) * counted)[1]).astype(np.int32)
 
 
-def add_draws(draws: Draws, word_tokens: np.ndarray, shifts: np.ndarray, numbers: np.ndarray, prior: np.ndarray) -> None:
-    """To the whole numbers of each word (m, K) and what is left for the prior (m,), int32."""
+def add_draws(draws: Draws, word_tokens: np.ndarray, shifts: np.ndarray, topics: int) -> tuple[np.ndarray, np.ndarray]:
+    """The whole numbers of each word, (m, K), and what is left for the prior, (m,), both int32."""
+    numbers, prior = np.zeros((len(shifts), topics), np.int32), np.zeros(len(shifts), np.int32)
     by_parts(
-        lambda first, last: _add_draws(draws.topics, draws.rounded, word_tokens, shifts, numbers, prior, first, last),
-        len(shifts), thread_count(),
+        lambda first, last: _add_draws(
+            draws.topics, draws.rounded, word_tokens[first : last + 1], shifts[first:last], numbers[first:last],
+            prior[first:last],
+        ), len(shifts), thread_count(),
     )  # fmt: skip
+    return numbers, prior
 
 
-def add_cells(cells: np.ndarray, word_cells: np.ndarray, numbers: np.ndarray) -> None:
-    """To the whole numbers of each word (m, K), those of its cells (cells, K padded)."""
+def add_cells(cells: np.ndarray, word_cells: np.ndarray, topics: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same for sums of cells, (cells, K padded) int32; nothing is left for the prior."""
+    size = len(word_cells) - 1
+    numbers = np.zeros((size, topics), np.int32)
     by_parts(
-        lambda first, last: _add_cells(cells, word_cells, numbers, first, last), len(numbers), thread_count()
+        lambda first, last: _add_cells(cells, word_cells[first : last + 1], numbers[first:last]), size, thread_count()
     )
+    return numbers, np.zeros(size, np.int32)
 
 
-def as_counts(
-    phi: np.ndarray, gamma: np.ndarray, words: np.ndarray, numbers: np.ndarray, prior: np.ndarray, shifts: np.ndarray,
-    counted: int,
-) -> np.ndarray:  # fmt: skip
-    """(m, K) float32: N_wk = [numbers_wk + prior_w gamma_k phi_wk / sum] 2^-shift / sweeps counted."""
+def as_counts(rows: PriorRows, shifts: np.ndarray, counted: int, numbers: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """(m, K) float32: N_wk = [numbers_wk + prior_w gamma_k phi_wk / total_w] 2^-shift / sweeps counted."""
     counts = np.empty(numbers.shape, np.float32)
     by_parts(
-        lambda first, last: _as_counts(phi, gamma, words, shifts, counted, numbers, prior, counts, first, last),
-        len(words), thread_count(),
+        lambda first, last: _as_counts(
+            *rows.part(first, last), shifts[first:last], counted, numbers[first:last], prior[first:last],
+            counts[first:last],
+        ), len(shifts), thread_count(),
     )  # fmt: skip
     return counts
 
 
-def shares_of(phi: np.ndarray, gamma: np.ndarray, layout: BatchLayout, draws: Draws) -> np.ndarray:
-    """(n, K) float32: what the draws of each document count for, over the sweeps counted."""
-    shares = np.zeros((len(layout.order), phi.shape[1]), np.float32)
+def counts_of_draws(
+    draws: Draws, word_tokens: np.ndarray, rows: PriorRows, shifts: np.ndarray, counted: int
+) -> np.ndarray:
+    """`as_counts` of `add_draws`, some words at a time, so that whole numbers stay in the cache."""
+    counts = np.empty((len(shifts), rows.phi.shape[1]), np.float32)
     by_parts(
-        lambda first, last: _add_documents(phi, gamma, tuple(layout), tuple(draws), shares, first, last),
+        lambda first, last: _counts_of_draws(
+            draws.topics, draws.rounded, word_tokens[first : last + 1], *rows.part(first, last), shifts[first:last],
+            counted, counts[first:last],
+        ), len(shifts), thread_count(),
+    )  # fmt: skip
+    return counts
+
+
+def shares_of(rows: PriorRows, layout: BatchLayout, draws: Draws) -> np.ndarray:
+    """(n, K) float32: what the draws of each document count for, over the sweeps counted."""
+    shares = np.zeros((len(layout.order), rows.phi.shape[1]), np.float32)
+    by_parts(
+        lambda first, last: _add_documents(*rows, tuple(layout), tuple(draws), shares, first, last),
         len(shares), thread_count(),
     )  # fmt: skip
     return shares
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def _add_draws(topics, rounded, word_tokens, shifts, numbers, prior, first, last):
+def _add_draws(topics, rounded, word_tokens, shifts, numbers, prior):
     counted = topics.shape[1]
-    for w in range(first, last):
+    for w in range(len(shifts)):
         one = np.int32(1) << shifts[w]
         rest = np.int32(0)
         for token in range(word_tokens[w], word_tokens[w + 1]):
@@ -97,28 +130,47 @@ def _add_draws(topics, rounded, word_tokens, shifts, numbers, prior, first, last
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def _add_cells(cells, word_cells, numbers, first, last):
-    for w in range(first, last):
+def _add_cells(cells, word_cells, numbers):
+    for w in range(len(numbers)):
+        row = numbers[w]
         for cell in range(word_cells[w], word_cells[w + 1]):
-            for k in range(numbers.shape[1]):
-                numbers[w, k] += cells[cell, k]
+            more = cells[cell]
+            for k in range(len(row)):
+                row[k] += more[k]
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def _as_counts(phi, gamma, words, shifts, counted, numbers, prior, counts, first, last):
-    for w in range(first, last):
+def _as_counts(phi, gamma, words, totals, shifts, counted, numbers, prior, counts):
+    for w in range(len(words)):
         scale = np.float32(2.0 ** -shifts[w] / counted)
-        row = words[w]
-        rest = np.float32(0)
+        here, out = numbers[w], counts[w]
+        for k in range(len(out)):
+            out[k] = scale * np.float32(here[k])
         if prior[w] > 0:
-            rest = scale * np.float32(prior[w]) / _prior_total(phi[row], gamma)
-        for k in range(counts.shape[1]):
-            counts[w, k] = scale * np.float32(numbers[w, k]) + rest * gamma[k] * phi[row, k]
+            rest, row = scale * np.float32(prior[w]) / totals[w], phi[words[w]]
+            for k in range(len(out)):
+                out[k] += rest * gamma[k] * row[k]
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def _add_documents(phi, gamma, layout, draws, shares, first, last):
-    words, _, _, starts, _, row_of, _, place_of, _ = layout
+def _counts_of_draws(topics, rounded, word_tokens, phi, gamma, words, totals, shifts, counted, counts):
+    numbers, prior = np.empty((_WORDS_AT_A_TIME, phi.shape[1]), np.int32), np.empty(_WORDS_AT_A_TIME, np.int32)
+    for first in range(0, len(words), _WORDS_AT_A_TIME):
+        last = min(first + _WORDS_AT_A_TIME, len(words))
+        size = last - first
+        numbers[:size] = 0
+        prior[:size] = 0
+        tokens, units = word_tokens[first : last + 1], shifts[first:last]
+        _add_draws(topics, rounded, tokens, units, numbers[:size], prior[:size])
+        _as_counts(
+            phi, gamma, words[first:last], totals[first:last], units, counted, numbers[:size], prior[:size],
+            counts[first:last],
+        )  # fmt: skip
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def _add_documents(phi, gamma, words, totals, layout, draws, shares, first, last):
+    _, _, _, starts, _, row_of, _, place_of, _ = layout
     topics, weights, _ = draws
     counted = topics.shape[1]
     for d in range(first, last):
@@ -131,17 +183,9 @@ def _add_documents(phi, gamma, layout, draws, shares, first, last):
                 rest += np.float32(1) - weight
             if i + 1 == starts[d + 1] or row_of[i + 1] != row:
                 if rest > 0:
-                    scale = rest / _prior_total(phi[words[row]], gamma)
+                    scale = rest / totals[row]
                     for k in range(phi.shape[1]):
                         shares[d, k] += scale * gamma[k] * phi[words[row], k]
                 rest = np.float32(0)
         for k in range(phi.shape[1]):
             shares[d, k] /= counted
-
-
-@numba.njit(fastmath={"reassoc"})
-def _prior_total(row, gamma):
-    total = np.float32(0)
-    for k in range(len(row)):
-        total += gamma[k] * row[k]
-    return total

@@ -10,9 +10,10 @@ from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import counting, dense, sparse
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.checks import check_input, check_topics, prior_of, refuse_row
-from ergodica.lda.gibbs.counting import Draws
+from ergodica.lda.gibbs.counting import Draws, PriorRows
 from ergodica.lda.gibbs.layout import BatchLayout, aligned_zeros, lay_out, padded
 from ergodica.lda.gibbs.threads import by_parts, in_threads, thread_count
+from ergodica.lda.gibbs.vectors import LANE_COUNT
 
 GIBBS_ESTIMATORS, GIBBS_KERNELS = ("rao-blackwell", "sampled"), ("auto", "dense", "sparse")
 GIBBS_WANTS, GIBBS_STARTS = ("both", "counts", "shares"), ("uniform", "phi", "given")
@@ -59,6 +60,7 @@ class _Sampled(NamedTuple):
     """What a kernel leaves: draws, or instead of them the sums of cells and documents; the latter by their mean."""
 
     layout: BatchLayout
+    rows: PriorRows
     shifts: np.ndarray
     draws: Draws | None
     cells: np.ndarray
@@ -94,13 +96,16 @@ def expectations(
     plan = _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start)
     phi, counted = _readonly(phi), plan.sweeps - plan.burn_in
     sampled = _sampled(phi, documents, plan, kernel, want, topics, None)
-    counts, shares = np.zeros((0, phi.shape[1]), np.float32), sampled.shares
-    if want != "shares":
-        whole = _whole(sampled, phi.shape[1])
-        counts = float_counts(phi, gamma, whole, counted)
-    if want != "counts" and sampled.draws is not None:
-        shares = counting.shares_of(phi, plan.gamma, sampled.layout, sampled.draws)
-    return Expectations(sampled.layout.words, counts, shares)
+    layout, rows, shifts, draws, _, shares = sampled
+    counts = np.zeros((0, phi.shape[1]), np.float32)
+    if want != "shares" and draws is not None:
+        counts = counting.counts_of_draws(draws, layout.word_tokens, rows, shifts, counted)
+    elif want != "shares":
+        whole = _whole(sampled)
+        counts = counting.as_counts(rows, shifts, counted, whole.numbers, whole.prior)
+    if want != "counts" and draws is not None:
+        shares = counting.shares_of(rows, layout, draws)
+    return Expectations(layout.words, counts, shares)
 
 
 def whole_counts(
@@ -117,7 +122,7 @@ def whole_counts(
     """
     plan = _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start)
     phi = _readonly(phi)
-    return _whole(_sampled(phi, documents, plan, kernel, "counts", topics, np.asarray(batch_tokens)), phi.shape[1])
+    return _whole(_sampled(phi, documents, plan, kernel, "counts", topics, np.asarray(batch_tokens)))
 
 
 def float_counts(phi: np.ndarray, gamma: float | np.ndarray, whole: WholeCounts, counted: int) -> np.ndarray:
@@ -126,7 +131,10 @@ def float_counts(phi: np.ndarray, gamma: float | np.ndarray, whole: WholeCounts,
     Args:
         counted: sweeps that were counted.
     """
-    return counting.as_counts(_readonly(phi), prior_of(gamma, phi.shape[1]), *whole, counted)
+    phi, gamma = _readonly(phi), prior_of(gamma, phi.shape[1])
+    _, totals = _tables(phi, whole.words, gamma)
+    rows = PriorRows(phi, gamma, whole.words, totals)
+    return counting.as_counts(rows, whole.shifts, counted, whole.numbers, whole.prior)
 
 
 def _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start) -> GibbsPlan:
@@ -183,18 +191,18 @@ def _dense(
             rows, tuple(layout), topics, tuple(plan), z, shifts, sums, shares, draws.topics, room[t], queue
         ), threads,
     )  # fmt: skip
-    return _Sampled(layout, shifts, draws if by_draw else None, sums.view(np.int32), shares[:, :topics] / np.float32(counted))
+    nothing_left = PriorRows(phi, plan.gamma, layout.words, np.ones(len(layout.words), np.float32))
+    shares = shares[:, :topics] / np.float32(counted)
+    return _Sampled(layout, nothing_left, shifts, draws if by_draw else None, sums.view(np.int32), shares)
 
 
 def _sparse(
     phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, shifts: np.ndarray, want: str
 ) -> _Sampled:
     width, threads, counted = padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
-    words = layout.words
-    tables = np.empty((len(words), padded(width // dense.LANE_COUNT)), np.float32), np.empty(len(words), np.float32)
-    by_parts(lambda a, b: sparse.make_tables(phi, words, plan.gamma, *tables, a, b), len(words), threads)
-    bad = np.flatnonzero(~((tables[1] > 0) & np.isfinite(tables[1])))
-    refuse_row(phi, int(words[bad[0]]) if len(bad) else -1)
+    blocks, totals = _tables(phi, layout.words, plan.gamma)
+    bad = np.flatnonzero(~((totals > 0) & np.isfinite(totals)))
+    refuse_row(phi, int(layout.words[bad[0]]) if len(bad) else -1)
     weighted = layout.tokens if plan.rao_blackwell else 0
     draws = _room_for_draws(
         layout.tokens, 0 if want == "counts" else weighted, 0 if want == "shares" else weighted, counted
@@ -203,11 +211,19 @@ def _sparse(
     queue = np.zeros(1, np.int64)
     in_threads(
         lambda t: sparse.run(
-            phi, tables, tuple(layout), tuple(plan), z, shifts, tuple(draws), numbers[t], whole[t], queue
+            phi, (blocks, totals), tuple(layout), tuple(plan), z, shifts, tuple(draws), numbers[t], whole[t], queue
         ), threads,
     )  # fmt: skip
     nothing = np.zeros((0, phi.shape[1]), np.float32)
-    return _Sampled(layout, shifts, draws, nothing, nothing)
+    rows = PriorRows(phi, plan.gamma, layout.words, totals)
+    return _Sampled(layout, rows, shifts, draws, nothing.view(np.int32), nothing)
+
+
+def _tables(phi: np.ndarray, words: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    size = len(words)
+    blocks, totals = np.empty((size, padded(len(gamma) // LANE_COUNT)), np.float32), np.empty(size, np.float32)
+    by_parts(lambda a, b: sparse.make_tables(phi, words, gamma, blocks, totals, a, b), size, thread_count())
+    return blocks, totals
 
 
 def _room_for_draws(tokens: int, weights: int, rounded: int, counted: int) -> Draws:
@@ -215,13 +231,13 @@ def _room_for_draws(tokens: int, weights: int, rounded: int, counted: int) -> Dr
     return Draws(*(np.empty((size, counted), kind) for size, kind in shapes))
 
 
-def _whole(sampled: _Sampled, topics: int) -> WholeCounts:
-    layout, shifts, draws, cells, _ = sampled
-    numbers, prior = np.zeros((len(shifts), topics), np.int32), np.zeros(len(shifts), np.int32)
+def _whole(sampled: _Sampled) -> WholeCounts:
+    layout, rows, shifts, draws, cells, _ = sampled
+    topics = rows.phi.shape[1]
     if draws is None:
-        counting.add_cells(cells, layout.word_cells, numbers)
+        numbers, prior = counting.add_cells(cells, layout.word_cells, topics)
     else:
-        counting.add_draws(draws, layout.word_tokens, shifts, numbers, prior)
+        numbers, prior = counting.add_draws(draws, layout.word_tokens, shifts, topics)
     return WholeCounts(layout.words, numbers, prior, shifts)
 
 

@@ -17,42 +17,36 @@ import numpy as np
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.dense import START_GIVEN, START_PHI
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, count_below, next_document, pick, pointer, weigh_some
+from ergodica.lda.gibbs.vectors import LANE_COUNT, block_sums, count_below, next_document, pick, pointer, weigh_some
 
 _ONE_TOKEN = np.float32(1)
 _NO_TOKEN = np.float32(0)
 _BEYOND = np.float32(np.inf)
 
 
-@cached_njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@cached_njit(nogil=True, error_model="numpy")
 def make_tables(phi, words, gamma, blocks, totals, first, last):
     """What the prior part of words[first:last] is drawn from.
 
     blocks[i, j] = sum of gamma_k phi_wk over the topics before 16 (j + 1), and beyond the last block infinite; totals
     [i] that over all, -1 where a number is negative, and not finite where one is not.
     """
-    topics = phi.shape[1]
-    whole = topics // LANE_COUNT
+    topics, count = phi.shape[1], blocks.shape[1]
+    in_vectors = topics // LANE_COUNT * LANE_COUNT
+    p_phi, p_gamma, p_blocks = pointer(phi), pointer(gamma), pointer(blocks)
     for i in range(first, last):
-        w = words[i]
-        reached, smallest = np.float32(0), np.float32(0)
-        for block in range(whole):
-            at = block * LANE_COUNT
-            part, least = np.float32(0), np.float32(0)
-            for lane in range(LANE_COUNT):
-                part += gamma[at + lane] * phi[w, at + lane]
-                least = min(least, phi[w, at + lane])
-            reached += part
-            smallest = min(smallest, least)
-            blocks[i, block] = reached
-        for k in range(whole * LANE_COUNT, topics):
-            reached += gamma[k] * phi[w, k]
-            smallest = min(smallest, phi[w, k])
-        if whole * LANE_COUNT < topics:
-            blocks[i, whole] = reached
-        for block in range(-(-topics // LANE_COUNT), blocks.shape[1]):
-            blocks[i, block] = _BEYOND
-        totals[i] = reached if not smallest < 0 else np.float32(-1)
+        row = np.int64(words[i]) * topics
+        smallest = block_sums(in_vectors, p_phi, row, p_gamma, p_blocks, i * count)
+        reached = np.float32(0)
+        for block in range(in_vectors // LANE_COUNT):
+            reached += p_blocks[i * count + block]
+            p_blocks[i * count + block] = reached
+        for k in range(in_vectors, topics):
+            reached += p_gamma[k] * p_phi[row + k]
+            smallest = min(smallest, p_phi[row + k])
+        for block in range(in_vectors // LANE_COUNT, count):
+            p_blocks[i * count + block] = reached if block * LANE_COUNT < topics else _BEYOND
+        totals[i] = np.float32(-1) if smallest < 0 else reached
 
 
 @cached_njit(nogil=True, error_model="numpy")

@@ -7,7 +7,7 @@ their numbers, which leaves the law as it is.
 They take pointers: for an array handed to a function Numba counts references, which costs more than a draw.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -120,6 +120,20 @@ def _each_vector(builder: ir.IRBuilder, width: Any, kind: Any = _FLOAT_VECTOR) -
     loop.total = total
 
 
+def _folded(builder: ir.IRBuilder, lanes: Any, joined: Callable[[Any, Any], Any]) -> Any:
+    """All lanes joined into one number, halves with halves."""
+    size = LANE_COUNT // 2
+    while size:
+        moved = ir.Constant(_INT_VECTOR, [(i + size) % LANE_COUNT for i in range(LANE_COUNT)])
+        lanes = joined(lanes, builder.shuffle_vector(lanes, lanes, moved))
+        size //= 2
+    return builder.extract_element(lanes, ir.Constant(_INT_32, 0))
+
+
+def _sum_of_lanes(builder: ir.IRBuilder, lanes: Any) -> Any:
+    return _folded(builder, lanes, builder.fadd)
+
+
 def _running(builder: ir.IRBuilder, lanes: Any, running: Any) -> Any:
     """running[16:] = the running sums of the lanes; their total."""
     sums, shift = lanes, 1
@@ -160,6 +174,23 @@ def weigh(context, width, count, joined, left, rows, first, gamma, weights, runn
         return _running(builder, loop.total, running)
 
     return types.float32(width, count, joined, left, rows, first, gamma, weights, running), generate
+
+
+@intrinsic
+def block_sums(context, width, row, first, gamma, sums, place):
+    """sums[place + j] = the sum of gamma * row[first:] over the j-th vector; the smallest number of the row, or 0."""
+
+    def generate(context, builder, sig, args):
+        width, row, first, gamma, sums, place = args
+        with _each_vector(builder, width) as loop:
+            part = builder.load(_vector(builder, row, builder.add(first, loop.at)), align=4)
+            product = builder.fmul(part, builder.load(_vector(builder, gamma, loop.at), align=4))
+            block = builder.sdiv(loop.at, ir.Constant(_INT_64, LANE_COUNT))
+            builder.store(_sum_of_lanes(builder, product), builder.gep(sums, [builder.add(place, block)]))
+            loop.total = builder.select(builder.fcmp_ordered("<", part, loop.total), part, loop.total)
+        return _folded(builder, loop.total, lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+
+    return types.float32(width, row, first, gamma, sums, place), generate
 
 
 @intrinsic

@@ -144,12 +144,13 @@ def _as_counts(phi, gamma, words, totals, shifts, counted, numbers, prior, count
     for w in range(len(words)):
         scale = np.float32(2.0 ** -shifts[w] / counted)
         here, out = numbers[w], counts[w]
-        for k in range(len(out)):
-            out[k] = scale * np.float32(here[k])
-        if prior[w] > 0:
+        if prior[w] == 0:
+            for k in range(len(out)):
+                out[k] = scale * np.float32(here[k])
+        else:
             rest, row = scale * np.float32(prior[w]) / totals[w], phi[words[w]]
             for k in range(len(out)):
-                out[k] += rest * gamma[k] * row[k]
+                out[k] = scale * np.float32(here[k]) + rest * gamma[k] * row[k]
 
 
 @cached_njit(nogil=True, error_model="numpy")

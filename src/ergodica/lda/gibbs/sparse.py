@@ -17,7 +17,7 @@ import numpy as np
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.dense import START_GIVEN, START_PHI
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, block_sums, count_below, next_document, pick, pointer, weigh_some
+from ergodica.lda.gibbs.vectors import LANE_COUNT, block_sums, count_below, next_document, pick, pointer, prefetch_some, weigh_some
 
 _ONE_TOKEN = np.float32(1)
 _NO_TOKEN = np.float32(0)
@@ -97,6 +97,8 @@ def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
                 row = np.int64(p_row[i])
                 where = np.int64(p_words[row]) * every
                 width = -(-used // LANE_COUNT) * LANE_COUNT
+                if sweep == 0 and i + 1 < last:
+                    prefetch_some(width, listed, p_phi, np.int64(p_words[p_row[i + 1]]) * every)
                 own = weigh_some(width, count, listed, p_phi, where, weight, running)
                 prior = p_totals[row]
                 total = own + prior

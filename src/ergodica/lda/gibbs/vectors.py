@@ -14,6 +14,7 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba import extending, types
+from numba.core import cgutils
 
 LANE_COUNT = 16  # topics are padded to a multiple of this, one register of float32
 
@@ -77,6 +78,19 @@ def next_document(starts, order, counter):
 def _vector(builder: ir.IRBuilder, data: Any, first: Any) -> Any:
     """A pointer to the 16 numbers from `first` on."""
     return builder.bitcast(builder.gep(data, [first]), _FLOAT_VECTOR.as_pointer())
+
+
+def _gather(builder, topics, at, row, first):
+    numbers = builder.load(builder.bitcast(builder.gep(topics, [at]), _INT_VECTOR.as_pointer()), align=4)
+    wide = ir.VectorType(_INT_64, LANE_COUNT)
+    base = builder.add(builder.ptrtoint(row, _INT_64), builder.mul(first, ir.Constant(_INT_64, 4)))
+    offsets = builder.mul(builder.zext(numbers, wide), ir.Constant(wide, [4] * LANE_COUNT))
+    pointers = ir.VectorType(_FLOAT_32.as_pointer(), LANE_COUNT)
+    where = builder.inttoptr(builder.add(_splat(builder, base, wide), offsets), pointers)
+    mask = ir.VectorType(ir.IntType(1), LANE_COUNT)
+    kind = ir.FunctionType(_FLOAT_VECTOR, [pointers, _INT_32, mask, _FLOAT_VECTOR])
+    load = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.gather.v16f32.v16p0")
+    return builder.call(load, [where, ir.Constant(_INT_32, 4), ir.Constant(mask, [1] * LANE_COUNT), _ONLY_ZEROS])
 
 
 def _splat(builder: ir.IRBuilder, number: Any, kind: ir.VectorType) -> Any:
@@ -194,17 +208,32 @@ def block_sums(context, width, row, first, gamma, sums, place):
 
 
 @intrinsic
+def prefetch_some(context, width, topics, row, first):
+    """Asks for row[first + topics] to be brought into the cache."""
+
+    def generate(context, builder, sig, args):
+        width, topics, row, first = args
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT_32, _INT_32, _INT_32])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        with _each_vector(builder, width) as loop:
+            for lane in range(LANE_COUNT):
+                number = builder.load(builder.gep(topics, [builder.add(loop.at, ir.Constant(_INT_64, lane))]))
+                where = builder.gep(row, [builder.add(first, builder.sext(number, _INT_64))])
+                builder.call(fetch, [builder.bitcast(where, byte)] + [ir.Constant(_INT_32, x) for x in (0, 3, 1)])
+        return context.get_dummy_value()
+
+    return types.void(width, topics, row, first), generate
+
+
+@intrinsic
 def weigh_some(context, width, count, topics, row, first, weights, running):
     """weights = count * row[first + topics], for the topics listed; the rest as `weigh`."""
 
     def generate(context, builder, sig, args):
         width, count, topics, row, first, weights, running = args
         with _each_vector(builder, width) as loop:
-            gathered = _ONLY_ZEROS
-            for lane in range(LANE_COUNT):
-                number = builder.load(builder.gep(topics, [builder.add(loop.at, ir.Constant(_INT_64, lane))]))
-                value = builder.load(builder.gep(row, [builder.add(first, builder.sext(number, _INT_64))]))
-                gathered = builder.insert_element(gathered, value, ir.Constant(_INT_32, lane))
+            gathered = _gather(builder, topics, loop.at, row, first)
             product = builder.fmul(builder.load(_vector(builder, count, loop.at), align=4), gathered)
             builder.store(product, _vector(builder, weights, loop.at), align=4)
             loop.total = builder.fadd(loop.total, product)

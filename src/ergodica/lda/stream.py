@@ -3,6 +3,8 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.sources import sources_of
@@ -14,11 +16,18 @@ ENOUGH_IN_SMALL_STEPS = 1_000_000
 
 
 class DocumentBatch(NamedTuple):
-    """Documents, the number in the stream of the first of them, and the size S that they stand for."""
+    """Documents, the number in the stream of the first of them, and the size S that they stand for.
+
+    tokens: about how many the corpus has. places: the numbers of the documents in the store, if there is one.
+    is_known: they were visited before.
+    """
 
     documents: Documents
     visit: int
     size: float
+    tokens: float = 0.0
+    places: np.ndarray | None = None
+    is_known: bool = False
 
 
 class DocumentStream:

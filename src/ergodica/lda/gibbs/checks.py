@@ -58,6 +58,19 @@ def check_topics(given: Any, is_start: bool, tokens: int, topics: int) -> None:
         raise InputError(f"topics has the number {given.max()}, but phi has {topics} topics: 0 to {topics - 1}")
 
 
+def check_own(own: Any, documents: Documents, sweeps: int, start: str, topics: int) -> None:
+    """What is taken out of phi, if anything is."""
+    if own is None:
+        return
+    if start != "given" or sweeps != 1:
+        raise InputError(f"own is given with start={start!r} and {sweeps} sweeps: expected topics given and one sweep")
+    if own.weights.shape != (len(documents),) or own.unit.shape != (topics,):
+        raise InputError(
+            f"own has weights of shape {own.weights.shape} and a unit of {own.unit.shape}: expected "
+            f"({len(documents)},), one for each document, and ({topics},)"
+        )
+
+
 def refuse_row(phi: np.ndarray, bad: int) -> None:
     """`bad` is a word whose row cannot be drawn from, or -1."""
     if bad < 0:

@@ -26,7 +26,7 @@ class KernelBatch(NamedTuple):
     """What all documents share; pointers, but for the padded number of topics and the number of sweeps counted.
 
     `sums` are those of the cells, or of the documents where only these are wanted. `place` is, by token, its cell, or
-    its place in `drawn`.
+    its place in `drawn`. `scales` are those of the rows, `unit` and `alpha` of `OwnCounts`.
     """
 
     width: Any
@@ -38,6 +38,9 @@ class KernelBatch(NamedTuple):
     sums: Any
     drawn: Any
     counted: Any
+    scales: Any
+    unit: Any
+    alpha: Any
 
 
 class DocumentSlot(NamedTuple):
@@ -49,12 +52,12 @@ class DocumentSlot(NamedTuple):
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue):
+def run(rows, scales, layout, topics, plan, own, z, shifts, sums, shares, drawn, room, queue):
     """Documents of a batch until the queue is empty, in one thread.
 
     Args:
-        rows: (m, K padded) phi of the batch's words, each row in a scale of its own.
-        layout, plan: as tuples.
+        rows: (m, K padded) phi of the batch's words, each row in a scale of its own: `scales` (m,).
+        layout, plan, own: as tuples; of `own` no weights: nothing is taken out.
         z: (tokens,) the topics at the start, if they are given; those at the end are left there.
         shifts: (m,) of the words (`counting`).
         sums: (cells, K padded), written: the topics of each cell, over the sweeps counted, as whole numbers, int32 in
@@ -71,13 +74,14 @@ def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue)
     into = cell if by_cell else place_of
     batch = KernelBatch(
         width, pointer(gamma), pointer(rows), pointer(row_of), pointer(into), pointer(z),
-        pointer(sums) if by_cell else pointer(shares), pointer(drawn), counted,
+        pointer(sums) if by_cell else pointer(shares), pointer(drawn), counted, pointer(scales), pointer(own[1]), own[2],
     )  # fmt: skip
     one = DocumentSlot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
     two = DocumentSlot(pointer(room[1, :width]), pointer(room[1, width : 2 * width]), pointer(room[1, 2 * width :]))
     # by slot: the document in hand or -1, its sweep and token, the topic just drawn, and the state of its stream
     d, sweep, at, left = -np.ones(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
     joined, what, into = np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    taken, owns = np.zeros(2, np.float32), len(own[0]) > 0
     how = _BY_DRAW if len(drawn) else _BY_CELL if by_cell else _BY_DOCUMENT
     p_queue = pointer(queue)
     state = np.zeros((2, 2), np.uint64)
@@ -99,6 +103,7 @@ def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue)
                     room[s] = 0
                     state[s, 0], state[s, 1] = start_stream(seed, visit + np.uint64(d[s]))
                     _begin(batch, two if s else one, topics, start, starts[d[s]], starts[d[s] + 1], state[s])
+            taken[s] = own[0][d[s]] if owns and d[s] >= 0 else np.float32(0)
             left[s] = starts[d[s] + 1] - at[s] if d[s] >= 0 else 0
             # where the document's row begins, or which of the sweeps counted this is
             into[s] = d[s] * width if how == _BY_DOCUMENT else sweep[s] - burn_in
@@ -111,13 +116,14 @@ def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue)
         alone0, alone1 = left[0] if d[1] < 0 else together, left[1] if d[0] < 0 else together
         a0, b0, a1, b1, k0, k1 = state[0, 0], state[0, 1], state[1, 0], state[1, 1], joined[0], joined[1]
         at0, at1, into0, into1, what0, what1 = at[0], at[1], into[0], into[1], what[0], what[1]
+        taken0, taken1 = taken[0], taken[1]
         for j in range(together):
-            a0, b0, k0 = _token(batch, one, what0, into0, at0 + j, k0, a0, b0)
-            a1, b1, k1 = _token(batch, two, what1, into1, at1 + j, k1, a1, b1)
+            a0, b0, k0 = _token(batch, one, what0, into0, taken0, at0 + j, k0, a0, b0)
+            a1, b1, k1 = _token(batch, two, what1, into1, taken1, at1 + j, k1, a1, b1)
         for j in range(together, alone0):
-            a0, b0, k0 = _token(batch, one, what0, into0, at0 + j, k0, a0, b0)
+            a0, b0, k0 = _token(batch, one, what0, into0, taken0, at0 + j, k0, a0, b0)
         for j in range(together, alone1):
-            a1, b1, k1 = _token(batch, two, what1, into1, at1 + j, k1, a1, b1)
+            a1, b1, k1 = _token(batch, two, what1, into1, taken1, at1 + j, k1, a1, b1)
         at[0] += alone0
         at[1] += alone1
         state[0, 0], state[0, 1], state[1, 0], state[1, 1], joined[0], joined[1] = a0, b0, a1, b1, k0, k1
@@ -132,7 +138,9 @@ def _begin(batch, slot, topics, start, first, last, state):
         a, b = advance(a, b)
         if start == START_PHI:
             row = np.int64(batch.row_of[i]) * batch.width
-            total = weigh(batch.width, slot.count, -1, -1, batch.rows, row, batch.gamma, slot.weights, slot.running)
+            total = weigh(
+                batch.width, slot.count, -1, -1, batch.rows, row, batch.gamma, np.float32(0), slot.weights, slot.running
+            )  # fmt: skip
             batch.z[i] = np.uint16(pick(batch.width, slot.weights, slot.running, u * total))
         else:
             batch.z[i] = np.uint16(min(int(u * np.float32(topics)), topics - 1))
@@ -142,11 +150,16 @@ def _begin(batch, slot, topics, start, first, last, state):
 
 
 @numba.njit(forceinline=True, error_model="numpy")
-def _token(batch, slot, what, into, i, joined, a, b):
-    """A draw for token i; `joined` is the topic drawn before it."""
-    width, gamma, rows, row_of, place, z, sums, drawn, counted = batch
+def _token(batch, slot, what, into, taken, i, joined, a, b):
+    """A draw for token i; `joined` is the topic drawn before it, `taken` how much of n the token itself is."""
+    width, gamma, rows, row_of, place, z, sums, drawn, counted, scales, unit, alpha = batch
     count, weights, running = slot
-    total = weigh(width, count, joined, np.int64(z[i]), rows, np.int64(row_of[i]) * width, gamma, weights, running)
+    left, row = np.int64(z[i]), np.int64(row_of[i])
+    at_left = rows[row * width + left]
+    if taken > 0:
+        one = unit[left] * scales[row]
+        at_left = max(at_left - taken * one, alpha * one)
+    total = weigh(width, count, joined, left, rows, row * width, gamma, at_left, weights, running)
     chosen = pick(width, weights, running, uniform(a, b) * total)
     if weights[chosen] <= 0:  # u fell on the rounding of a sum
         chosen = _heaviest(width, weights)

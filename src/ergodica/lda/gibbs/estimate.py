@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.errors import InputError
 from ergodica.host.validate import choice
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import counting, dense, sparse
 from ergodica.lda.gibbs.cached import cached_njit
-from ergodica.lda.gibbs.checks import check_input, check_topics, prior_of, refuse_row
+from ergodica.lda.gibbs.checks import check_input, check_own, check_topics, prior_of, refuse_row
 from ergodica.lda.gibbs.counting import Draws, PriorRows
 from ergodica.lda.gibbs.layout import BatchLayout, aligned_zeros, lay_out, padded
 from ergodica.lda.gibbs.threads import by_parts, in_threads, thread_count
@@ -56,6 +55,23 @@ class GibbsPlan(NamedTuple):
     rao_blackwell: bool
 
 
+class OwnCounts(NamedTuple):
+    """How much of phi each document has made itself: then no token confirms the topic that it has already.
+
+    phi_wk is (n_wk + alpha) unit_k, and weights[d] of n_wk is every token of document d at the topic it starts with:
+    for its draw phi_wk there is max(n_wk - weights[d], 0) + alpha times unit_k.
+
+    weights (n,) float32; unit (K,) float32.
+    """
+
+    weights: np.ndarray
+    unit: np.ndarray
+    alpha: np.float32
+
+
+_NOTHING_OWN = OwnCounts(np.zeros(0, np.float32), np.zeros(0, np.float32), np.float32(0))
+
+
 class _Sampled(NamedTuple):
     """What a kernel leaves: draws, or instead of them the sums of cells and documents; the latter by their mean."""
 
@@ -70,7 +86,7 @@ class _Sampled(NamedTuple):
 def expectations(
     phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, *, sweeps: int, burn_in: int, seed: int,
     visit: int, estimator: str = "rao-blackwell", kernel: str = "auto", want: str = "both", start: str = "uniform",
-    topics: np.ndarray | None = None,
+    topics: np.ndarray | None = None, own: OwnCounts | None = None,
 ) -> Expectations:  # fmt: skip
     """Expected topic counts by Gibbs sampling in every document, bit-equal for any number of threads.
 
@@ -87,15 +103,19 @@ def expectations(
         start: topics at the first sweep: "uniform", "phi", drawn in proportion to gamma_k phi_wk, or "given".
         topics: (tokens,) uint16, by token in the order of documents.words; on return those at the end of the last
             sweep. With start="given", those at the beginning of the first one.
+        own: what to take out of phi; for one sweep from topics that are given. The sparse kernel then takes "sampled".
 
     >>> phi = np.array([[0.9, 0.1], [0.1, 0.9]], np.float32)
     >>> found = expectations(phi, Documents.of([[0, 0, 0], [1]]), 0.1, sweeps=50, burn_in=10, seed=0, visit=0)
     >>> found.words.tolist(), found.counts.shape, [round(float(x)) for x in found.shares[1]]
     ([0, 1], (2, 2), [0, 1])
     """
+    check_own(own, documents, sweeps, start, phi.shape[1])
+    if own is not None and _is_sparse(kernel, phi):
+        estimator = "sampled"
     plan = _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start)
     phi, counted = _readonly(phi), plan.sweeps - plan.burn_in
-    sampled = _sampled(phi, documents, plan, kernel, want, topics, None)
+    sampled = _sampled(phi, documents, plan, kernel, want, topics, None, own or _NOTHING_OWN)
     layout, rows, shifts, draws, _, shares = sampled
     counts = np.zeros((0, phi.shape[1]), np.float32)
     if want != "shares" and draws is not None:
@@ -147,6 +167,10 @@ def _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, sta
     )  # fmt: skip
 
 
+def _is_sparse(kernel: str, phi: np.ndarray) -> bool:
+    return kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= SPARSE_FROM)
+
+
 def _readonly(phi: np.ndarray) -> np.ndarray:
     """For Numba an array that can be written to is of another type: it would compile everything for either."""
     view = phi.view()
@@ -156,7 +180,7 @@ def _readonly(phi: np.ndarray) -> np.ndarray:
 
 def _sampled(
     phi: np.ndarray, documents: Documents, plan: GibbsPlan, kernel: str, want: str, topics: np.ndarray | None,
-    batch_tokens: np.ndarray | None,
+    batch_tokens: np.ndarray | None, own: OwnCounts = _NOTHING_OWN,
 ) -> _Sampled:  # fmt: skip
     choice("kernel", kernel, GIBBS_KERNELS)
     choice("want", want, GIBBS_WANTS)
@@ -166,21 +190,19 @@ def _sampled(
     z = topics[layout.source] if topics is not None and is_given else np.empty(documents.tokens, np.uint16)
     tokens = np.diff(layout.word_tokens) if batch_tokens is None else batch_tokens[layout.words]
     shifts = counting.shifts_of(tokens, plan.sweeps - plan.burn_in)
-    if kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= SPARSE_FROM):
-        found = _sparse(phi, layout, plan, z, shifts, want)
-    else:
-        found = _dense(phi, layout, plan, z, shifts, want)
+    find = _sparse if _is_sparse(kernel, phi) else _dense
+    found = find(phi, layout, plan, own, z, shifts, want)
     if topics is not None:
         topics[layout.source] = z
     return found
 
 
 def _dense(
-    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, shifts: np.ndarray, want: str
+    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, own: OwnCounts, z: np.ndarray, shifts: np.ndarray, want: str
 ) -> _Sampled:
     topics, width, threads, counted = phi.shape[1], padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
-    rows = aligned_zeros(len(layout.words), width)
-    refuse_row(phi, _scaled_rows(phi, layout.words, rows))
+    rows, scales = aligned_zeros(len(layout.words), width), np.empty(len(layout.words), np.float32)
+    refuse_row(phi, _scaled_rows(phi, layout.words, rows, scales))
     by_draw = not plan.rao_blackwell
     sums = aligned_zeros(0 if by_draw or want == "shares" else layout.cells, width)
     shares = aligned_zeros(0 if by_draw or want == "counts" else len(layout.order), width)
@@ -188,7 +210,8 @@ def _dense(
     room, queue = aligned_zeros(threads, 2, 2 * width + dense.SLOT_ROOM), np.zeros(1, np.int64)
     in_threads(
         lambda t: dense.run(
-            rows, tuple(layout), topics, tuple(plan), z, shifts, sums, shares, draws.topics, room[t], queue
+            rows, scales, tuple(layout), topics, tuple(plan), tuple(own), z, shifts, sums, shares, draws.topics, room[t],
+            queue,
         ), threads,
     )  # fmt: skip
     nothing_left = PriorRows(phi, plan.gamma, layout.words, np.ones(len(layout.words), np.float32))
@@ -197,7 +220,7 @@ def _dense(
 
 
 def _sparse(
-    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, shifts: np.ndarray, want: str
+    phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, own: OwnCounts, z: np.ndarray, shifts: np.ndarray, want: str
 ) -> _Sampled:
     width, threads, counted = padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
     blocks, totals = _tables(phi, layout.words, plan.gamma)
@@ -211,7 +234,7 @@ def _sparse(
     queue = np.zeros(1, np.int64)
     in_threads(
         lambda t: sparse.run(
-            phi, (blocks, totals), tuple(layout), tuple(plan), z, shifts, tuple(draws), numbers[t], whole[t], queue
+            phi, (blocks, totals), tuple(layout), tuple(plan), tuple(own), z, shifts, tuple(draws), numbers[t], whole[t], queue
         ), threads,
     )  # fmt: skip
     nothing = np.zeros((0, phi.shape[1]), np.float32)
@@ -242,7 +265,7 @@ def _whole(sampled: _Sampled) -> WholeCounts:
 
 
 @cached_njit(nogil=True)
-def _scaled_rows(phi, words, rows):
+def _scaled_rows(phi, words, rows, scales):
     """Rows of phi divided by their largest entry: no draw changes, and products stay in range. A bad word, or -1."""
     for i in range(len(words)):
         largest, smallest, nothing = np.float32(0), np.float32(0), np.float32(0)
@@ -252,6 +275,7 @@ def _scaled_rows(phi, words, rows):
             nothing += number - number  # 0, or NaN where the number is not finite
         if smallest < 0 or largest <= 0 or nothing != 0:
             return words[i]
+        scales[i] = np.float32(1) / largest
         for k in range(phi.shape[1]):
             rows[i, k] = phi[words[i], k] / largest
     return -1

@@ -17,7 +17,16 @@ import numpy as np
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.dense import START_GIVEN, START_PHI
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, block_sums, count_below, next_document, pick, pointer, prefetch_some, weigh_some
+from ergodica.lda.gibbs.vectors import (
+    LANE_COUNT,
+    block_sums,
+    count_below,
+    next_document,
+    pick,
+    pointer,
+    prefetch_some,
+    weigh_some,
+)
 
 _ONE_TOKEN = np.float32(1)
 _NO_TOKEN = np.float32(0)
@@ -50,11 +59,12 @@ def make_tables(phi, words, gamma, blocks, totals, first, last):
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
+def run(phi, tables, layout, plan, taken_out, z, shifts, draws, numbers, whole, queue):
     """Documents of a batch until the queue is empty, in one thread.
 
     Args:
         tables: blocks and totals. layout, plan, draws: as tuples. z, shifts, queue: as in `dense.run`.
+        taken_out: `OwnCounts` as a tuple.
         numbers: (2 K padded + dense.SLOT_ROOM,) zeros, float32. whole: (2 K padded,) zeros, int32.
     """
     blocks, totals = tables
@@ -72,12 +82,15 @@ def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
     p_topics, p_weights, p_rounded, p_queue = pointer(topics), pointer(weights), pointer(rounded), pointer(queue)
     p_shifts = pointer(shifts)
     counted = sweeps - burn_in
+    own_weights, unit, alpha = taken_out
+    owns, p_unit = len(own_weights) > 0, pointer(unit)
     while True:
         d = next_document(starts, order, p_queue)
         if d < 0:
             break
         first, last = starts[d], starts[d + 1]
         used = 0
+        taken = own_weights[d] if owns else _NO_TOKEN
         a, b = start_stream(seed, visit + np.uint64(d))
         for i in range(first, last):
             if start != START_GIVEN:
@@ -86,14 +99,17 @@ def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
                 row = np.int64(p_row[i])
                 if start == START_PHI:
                     where = np.int64(p_words[row]) * every
-                    k = _of_prior(p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * p_totals[row])
+                    k = _of_prior(
+                        p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * p_totals[row]
+                    )
                 else:
                     k = min(int(u * np.float32(every)), every - 1)
                 p_z[i] = np.uint16(k)
             used = _join(listed, count, slot_of, used, np.int64(p_z[i]))
         for sweep in range(sweeps):
             for i in range(first, last):
-                used = _leave(listed, count, slot_of, used, np.int64(p_z[i]))
+                left = np.int64(p_z[i])
+                used = _leave(listed, count, slot_of, used, left)
                 row = np.int64(p_row[i])
                 where = np.int64(p_words[row]) * every
                 width = -(-used // LANE_COUNT) * LANE_COUNT
@@ -117,7 +133,20 @@ def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
                     if rounds:  # up or down at random, by v, which has nothing to do with the topic
                         p_rounded[place] = np.int32(own / total * np.float32(np.int32(1) << p_shifts[row]) + v)
                 if not is_own:
-                    chosen = _of_prior(p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * prior)
+                    chosen = _of_prior(
+                        p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * prior
+                    )
+                if taken > 0 and chosen == left:
+                    # n without the token itself: its topic is refused in proportion to what it has less
+                    one = p_unit[left]
+                    kept = max(p_phi[where + left] - taken * one, alpha * one) / p_phi[where + left]
+                    u = uniform(a, b)
+                    a, b = advance(a, b)
+                    if u >= kept:
+                        chosen = _drawn_without(
+                            p_phi, where, p_gamma, every, listed, count, used, left, kept, weight, uniform(a, b)
+                        )
+                        a, b = advance(a, b)
                 if sweep >= burn_in and not rao_blackwell:
                     p_topics[place] = np.uint16(chosen)
                 p_z[i] = np.uint16(chosen)
@@ -159,6 +188,29 @@ def _of_prior(blocks, first, block_count, gamma, phi, row, every, u):
         if gamma[k] * phi[row + k] > gamma[best] * phi[row + best]:
             best = k
     return best
+
+
+@numba.njit
+def _drawn_without(phi, row, gamma, every, listed, count, used, left, kept, weights, u):
+    """A draw from all topics, `left` with the fraction `kept` of its weight: one by one, as it is seldom needed."""
+    total = np.float32(0)
+    for k in range(every):
+        total += gamma[k] * phi[row + k] * (kept if k == left else _ONE_TOKEN)
+        weights[k] = total
+    prior, own = total, np.float32(0)
+    for slot in range(used):
+        k = listed[slot]
+        own += count[slot] * phi[row + k] * (kept if k == left else _ONE_TOKEN)
+    u *= prior + own
+    for slot in range(used):
+        k = listed[slot]
+        u -= count[slot] * phi[row + k] * (kept if k == left else _ONE_TOKEN)
+        if u < 0:
+            return np.int64(k)
+    for k in range(every):
+        if u < weights[k]:
+            return k
+    return left
 
 
 @numba.njit(forceinline=True)

@@ -161,18 +161,20 @@ def _running(builder: ir.IRBuilder, lanes: Any, running: Any) -> Any:
 
 
 @intrinsic
-def weigh(context, width, count, joined, left, rows, first, gamma, weights, running):
+def weigh(context, width, count, joined, left, rows, first, gamma, at_left, weights, running):
     """The weights of a draw, (count + gamma) * rows[first : first + width], the count having been brought up to date.
 
     `gamma` is the prior of every topic.
 
     One token has joined topic `joined` (-1: none), one has left topic `left`. Every number of the count is written,
     at addresses that depend on nothing: a write to the one that changes would hold up all reads until it is known
-    which. running[16:] are the running sums of the lanes, and the total is returned; running[15] must be 0.
+    which. running[16:] are the running sums of the lanes, and the total is returned; running[15] must be 0. `at_left`
+    stands for rows[first + left].
     """
 
     def generate(context, builder, sig, args):
-        width, count, joined, left, rows, first, gamma, weights, running = args
+        width, count, joined, left, rows, first, gamma, at_left, weights, running = args
+        instead = _splat(builder, at_left, _FLOAT_VECTOR)
         with _each_vector(builder, width) as loop:
             where = _vector(builder, count, loop.at)
             counted = builder.load(where, align=4)
@@ -181,13 +183,14 @@ def weigh(context, width, count, joined, left, rows, first, gamma, weights, runn
                 counted = builder.fadd(counted, changed)
             builder.store(counted, where, align=4)
             row = builder.load(_vector(builder, rows, builder.add(first, loop.at)), align=4)
+            row = builder.select(_is_topic(builder, left, loop.at), instead, row)
             prior = builder.load(_vector(builder, gamma, loop.at), align=4)
             product = builder.fmul(builder.fadd(counted, prior), row)
             builder.store(product, _vector(builder, weights, loop.at), align=4)
             loop.total = builder.fadd(loop.total, product)
         return _running(builder, loop.total, running)
 
-    return types.float32(width, count, joined, left, rows, first, gamma, weights, running), generate
+    return types.float32(width, count, joined, left, rows, first, gamma, at_left, weights, running), generate
 
 
 @intrinsic

@@ -14,10 +14,20 @@ import numpy as np
 
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, accumulate, as_integers, next_document, pick, pointer, weigh
+from ergodica.lda.gibbs.vectors import (
+    LANE_COUNT,
+    accumulate,
+    as_float,
+    as_integers,
+    next_document,
+    pick,
+    pointer,
+    weigh,
+)
 
 SLOT_ROOM = 2 * LANE_COUNT  # numbers that a slot needs beside two rows
 _ONE_TOKEN = np.float32(1)
+_BITS_OF_INFINITY = np.uint32(0x7F800000)
 START_UNIFORM, START_PHI, START_GIVEN = 0, 1, 2
 _NOT_COUNTED, _BY_CELL, _BY_DOCUMENT, _BY_DRAW = 0, 1, 2, 3
 
@@ -46,6 +56,44 @@ class DocumentSlot(NamedTuple):
     count: Any
     weights: Any
     running: Any
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def scale_rows(phi, words, rows):
+    """rows[i] = phi[words[i]] by its largest entry, padded by zeros: no draw changes, products stay in range.
+
+    Returns:
+        The first word whose row is negative or not finite somewhere, or zero everywhere; -1 if there is none.
+    """
+    topics, width, p_phi, p_rows = phi.shape[1], rows.shape[1], pointer(phi), pointer(rows)
+    for i in range(len(words)):
+        first, place = np.int64(words[i]) * topics, i * width
+        largest = _largest(p_phi, first, topics)
+        if not largest > 0:
+            return words[i]
+        for k in range(topics):
+            p_rows[place + k] = p_phi[first + k] / largest
+        for k in range(topics, width):
+            p_rows[place + k] = 0
+    return -1
+
+
+@numba.njit
+def _largest(numbers, first, size):
+    """The largest of these numbers, or -1 if one is negative or not finite."""
+    # as whole numbers, floats that are not negative have the same order, and all others are above them: one
+    # comparison for everything, which LLVM makes a vector of
+    bits, most = as_integers(numbers), np.uint32(0)
+    for k in range(first, first + size):
+        most = max(most, np.uint32(bits[k]))
+    if most < _BITS_OF_INFINITY:
+        return as_float(most)
+    largest = np.float32(0)
+    for k in range(first, first + size):
+        if not 0 <= numbers[k] < np.inf:
+            return np.float32(-1)
+        largest = max(largest, numbers[k])
+    return largest
 
 
 @cached_njit(nogil=True, error_model="numpy")
@@ -104,7 +152,7 @@ def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue)
             into[s] = d[s] * width if how == _BY_DOCUMENT else sweep[s] - burn_in
             what[s] = _NOT_COUNTED if sweep[s] < burn_in else how
             if d[s] >= 0 and by_cell and sweep[s] == burn_in and at[s] == starts[d[s]]:
-                _clear_cells(sums, cell[starts[d[s]] : starts[d[s] + 1]])
+                _clear_cells(batch, starts[d[s]], starts[d[s] + 1])
         if d[0] < 0 and d[1] < 0:
             break
         together = min(left[0], left[1])
@@ -170,11 +218,13 @@ def _heaviest(width, weights):
 
 
 @numba.njit
-def _clear_cells(sums, cells):
+def _clear_cells(batch, first, last):
     """Just before they are added to: the rows are in the cache then. Tokens of a cell are neighbours."""
-    for i in range(len(cells)):
-        if i == 0 or cells[i] != cells[i - 1]:
-            sums[cells[i]] = 0
+    for i in range(first, last):
+        if i == first or batch.place[i] != batch.place[i - 1]:
+            at = np.int64(batch.place[i]) * batch.width
+            for k in range(at, at + batch.width):
+                batch.sums[k] = 0
 
 
 @numba.njit

@@ -4,14 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.errors import InputError
 from ergodica.host.validate import choice
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import counting, dense, sparse
-from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.checks import check_input, check_topics, prior_of, refuse_row
 from ergodica.lda.gibbs.counting import Draws, PriorRows
-from ergodica.lda.gibbs.layout import BatchLayout, aligned_zeros, lay_out, padded
+from ergodica.lda.gibbs.layout import BatchLayout, aligned_empty, aligned_zeros, lay_out, padded
 from ergodica.lda.gibbs.threads import by_parts, in_threads, thread_count
 from ergodica.lda.gibbs.vectors import LANE_COUNT
 
@@ -179,10 +177,10 @@ def _dense(
     phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, z: np.ndarray, shifts: np.ndarray, want: str
 ) -> _Sampled:
     topics, width, threads, counted = phi.shape[1], padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
-    rows = aligned_zeros(len(layout.words), width)
-    refuse_row(phi, _scaled_rows(phi, layout.words, rows))
+    rows = aligned_empty(len(layout.words), width)
+    refuse_row(phi, dense.scale_rows(phi, layout.words, rows))
     by_draw = not plan.rao_blackwell
-    sums = aligned_zeros(0 if by_draw or want == "shares" else layout.cells, width)
+    sums = aligned_empty(0 if by_draw or want == "shares" else layout.cells, width)
     shares = aligned_zeros(0 if by_draw or want == "counts" else len(layout.order), width)
     draws = _room_for_draws(layout.tokens if by_draw else 0, 0, 0, counted)
     room, queue = aligned_zeros(threads, 2, 2 * width + dense.SLOT_ROOM), np.zeros(1, np.int64)
@@ -239,19 +237,3 @@ def _whole(sampled: _Sampled) -> WholeCounts:
     else:
         numbers, prior = counting.add_draws(draws, layout.word_tokens, shifts, topics)
     return WholeCounts(layout.words, numbers, prior, shifts)
-
-
-@cached_njit(nogil=True)
-def _scaled_rows(phi, words, rows):
-    """Rows of phi divided by their largest entry: no draw changes, and products stay in range. A bad word, or -1."""
-    for i in range(len(words)):
-        largest, smallest, nothing = np.float32(0), np.float32(0), np.float32(0)
-        for k in range(phi.shape[1]):
-            number = phi[words[i], k]
-            largest, smallest = max(largest, number), min(smallest, number)
-            nothing += number - number  # 0, or NaN where the number is not finite
-        if smallest < 0 or largest <= 0 or nothing != 0:
-            return words[i]
-        for k in range(phi.shape[1]):
-            rows[i, k] = phi[words[i], k] / largest
-    return -1

@@ -17,7 +17,16 @@ import numpy as np
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.dense import START_GIVEN, START_PHI
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, block_sums, count_below, next_document, pick, pointer, prefetch_some, weigh_some
+from ergodica.lda.gibbs.vectors import (
+    LANE_COUNT,
+    block_sums,
+    count_below,
+    next_document,
+    pick,
+    pointer,
+    prefetch_some,
+    weigh_some,
+)
 
 _ONE_TOKEN = np.float32(1)
 _NO_TOKEN = np.float32(0)
@@ -86,7 +95,9 @@ def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
                 row = np.int64(p_row[i])
                 if start == START_PHI:
                     where = np.int64(p_words[row]) * every
-                    k = _of_prior(p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * p_totals[row])
+                    k = _of_prior(
+                        p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * p_totals[row]
+                    )
                 else:
                     k = min(int(u * np.float32(every)), every - 1)
                 p_z[i] = np.uint16(k)
@@ -117,7 +128,9 @@ def run(phi, tables, layout, plan, z, shifts, draws, numbers, whole, queue):
                     if rounds:  # up or down at random, by v, which has nothing to do with the topic
                         p_rounded[place] = np.int32(own / total * np.float32(np.int32(1) << p_shifts[row]) + v)
                 if not is_own:
-                    chosen = _of_prior(p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * prior)
+                    chosen = _of_prior(
+                        p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * prior
+                    )
                 if sweep >= burn_in and not rao_blackwell:
                     p_topics[place] = np.uint16(chosen)
                 p_z[i] = np.uint16(chosen)

@@ -54,6 +54,16 @@ def as_integers(context, numbers):
 
 
 @intrinsic
+def as_float(context, bits):
+    """The float32 that these 32 bits are."""
+
+    def generate(context, builder, sig, args):
+        return builder.bitcast(args[0], _FLOAT_32)
+
+    return types.float32(types.uint32), generate
+
+
+@intrinsic
 def take(context, counter):
     """The int64 at this pointer, which rises by one; no two threads get the same."""
 

@@ -22,6 +22,7 @@ from ergodica.lda.gibbs.vectors import (
     next_document,
     pick,
     pointer,
+    round_row,
     weigh,
 )
 
@@ -116,9 +117,8 @@ def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue)
     _, _, _, starts, order, row_of, cell, place_of, _ = layout
     gamma, sweeps, burn_in, seed, visit, start, _ = plan
     by_cell, counted = len(sums) > 0, sweeps - burn_in
-    into = cell if by_cell else place_of
     batch = KernelBatch(
-        width, pointer(gamma), pointer(rows), pointer(row_of), pointer(into), pointer(z),
+        width, pointer(gamma), pointer(rows), pointer(row_of), pointer(cell if by_cell else place_of), pointer(z),
         pointer(sums) if by_cell else pointer(shares), pointer(drawn), counted,
     )  # fmt: skip
     one = DocumentSlot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
@@ -151,8 +151,6 @@ def run(rows, layout, topics, plan, z, shifts, sums, shares, drawn, room, queue)
             # where the document's row begins, or which of the sweeps counted this is
             into[s] = d[s] * width if how == _BY_DOCUMENT else sweep[s] - burn_in
             what[s] = _NOT_COUNTED if sweep[s] < burn_in else how
-            if d[s] >= 0 and by_cell and sweep[s] == burn_in and at[s] == starts[d[s]]:
-                _clear_cells(batch, starts[d[s]], starts[d[s] + 1])
         if d[0] < 0 and d[1] < 0:
             break
         together = min(left[0], left[1])
@@ -202,8 +200,10 @@ def _token(batch, slot, what, into, i, joined, a, b):
     if what == _BY_DRAW:
         drawn[np.int64(place[i]) * counted + into] = np.uint16(chosen)
     elif what != _NOT_COUNTED:
+        # without a jump, which would be taken or not at random
+        is_first = (what == _BY_CELL) & (into == 0) & ((i == 0) | (place[i] != place[i - (i > 0)]))
         first = into if what == _BY_DOCUMENT else np.int64(place[i]) * width
-        accumulate(width, sums, first, weights, _ONE_TOKEN / total)
+        accumulate(width, sums, first, weights, _ONE_TOKEN / total, is_first)
     a, b = advance(a, b)
     return a, b, chosen
 
@@ -218,27 +218,14 @@ def _heaviest(width, weights):
 
 
 @numba.njit
-def _clear_cells(batch, first, last):
-    """Just before they are added to: the rows are in the cache then. Tokens of a cell are neighbours."""
-    for i in range(first, last):
-        if i == first or batch.place[i] != batch.place[i - 1]:
-            at = np.int64(batch.place[i]) * batch.width
-            for k in range(at, at + batch.width):
-                batch.sums[k] = 0
-
-
-@numba.njit
 def _round_cells(batch, shifts, first, last, state):
     """Sums of cells to whole numbers, up or down at random: on average the sum, however small it is."""
     a, b = state[0], state[1]
-    whole = as_integers(batch.sums)
     for i in range(first, last):
         if i == first or batch.place[i] != batch.place[i - 1]:
             unit, u = np.float32(np.int32(1) << shifts[batch.row_of[i]]), uniform(a, b)
             a, b = advance(a, b)
-            at = np.int64(batch.place[i]) * batch.width
-            for k in range(at, at + batch.width):
-                whole[k] = np.int32(batch.sums[k] * unit + u)
+            round_row(batch.width, batch.sums, np.int64(batch.place[i]) * batch.width, unit, u)
 
 
 @numba.njit

@@ -15,7 +15,9 @@ from ergodica.lda.gibbs.vectors import LANE_COUNT
 
 GIBBS_ESTIMATORS, GIBBS_KERNELS = ("rao-blackwell", "sampled"), ("auto", "dense", "sparse")
 GIBBS_WANTS, GIBBS_STARTS = ("both", "counts", "shares"), ("uniform", "phi", "given")
-SPARSE_FROM = 200  # topics; measured in docs/explanation/lda.md
+# topics from which the sparse kernel is the faster: where the dense one has to add up probabilities for every word of
+# every document, and otherwise; measured in docs/explanation/lda.md
+SPARSE_FROM, SPARSE_FROM_WITHOUT_SUMS = 150, 300
 
 
 class Expectations(NamedTuple):
@@ -80,7 +82,8 @@ def expectations(
             seed and visit + i alone.
         estimator: "sampled" counts the topics drawn, as the paper does; "rao-blackwell" averages the probabilities they
             were drawn with: the same expectation, less noise.
-        kernel: "dense" looks at every topic for every token; "sparse" at those the document has; "auto" picks by K.
+        kernel: "dense" looks at every topic for every token; "sparse" at those the document has; "auto" picks the
+            faster one, by K, estimator and want.
         want: "counts" or "shares" leaves the other empty, "both" neither.
         start: topics at the first sweep: "uniform", "phi", drawn in proportion to gamma_k phi_wk, or "given".
         topics: (tokens,) uint16, by token in the order of documents.words; on return those at the end of the last
@@ -164,7 +167,9 @@ def _sampled(
     z = topics[layout.source] if topics is not None and is_given else np.empty(documents.tokens, np.uint16)
     tokens = np.diff(layout.word_tokens) if batch_tokens is None else batch_tokens[layout.words]
     shifts = counting.shifts_of(tokens, plan.sweeps - plan.burn_in)
-    if kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= SPARSE_FROM):
+    has_sums = plan.rao_blackwell and want != "shares"
+    sparse_from = SPARSE_FROM if has_sums else SPARSE_FROM_WITHOUT_SUMS
+    if kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= sparse_from):
         found = _sparse(phi, layout, plan, z, shifts, want)
     else:
         found = _dense(phi, layout, plan, z, shifts, want)

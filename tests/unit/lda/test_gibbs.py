@@ -8,7 +8,8 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents
-from ergodica.lda.gibbs import WholeCounts, expectations, float_counts, whole_counts
+from ergodica.lda.gibbs import WholeCounts, counting, dense, expectations, float_counts, sparse, whole_counts
+from ergodica.lda.gibbs.layout import _laid_out
 
 REPLICAS = 1_000_000
 WITHIN = 1e-3  # of the mean over a million replicas: 2 standard errors of a sampled count would be 2e-3 / sqrt(sweeps)
@@ -269,6 +270,35 @@ def test_what_is_wanted_changes_no_draw(kernel):
     np.testing.assert_array_equal(expectations(phi, documents, 0.1, want="counts", **how).counts, both.counts)
 
 
+COMPILED = (
+    _laid_out, dense.scale_rows, dense.run, sparse.make_tables, sparse.run, counting._add_draws, counting._add_cells,
+    counting._as_counts, counting._counts_of_draws, counting._add_documents,
+)  # fmt: skip
+
+
+def test_a_kernel_compiles_once_for_all_sizes_and_settings():
+    choices = itertools.product(
+        (3, 40), ("dense", "sparse"), ("rao-blackwell", "sampled"), ("both", "counts", "shares")
+    )
+    for topics, kernel, estimator, want in choices:
+        phi, documents = random_batch(topics, documents=5)
+        phi.setflags(write=topics == 3)  # as np.asarray(jax_array) is, and other arrays are not
+        gamma = 0.1 if want == "both" else np.full(topics, 0.1)
+        carried = None if want == "shares" else np.zeros(documents.tokens, np.uint16)
+        start = {"both": "phi", "counts": "given", "shares": "uniform"}[want]
+        how = {
+            "kernel": kernel,
+            "estimator": estimator,
+            "sweeps": np.int32(2),
+            "burn_in": 1,
+            "seed": 0,
+            "visit": topics,
+        }
+        expectations(phi, documents, gamma, want=want, start=start, topics=carried, **how)
+        in_parts(phi, documents, 2, **{name: value for name, value in how.items() if name != "visit"})
+    assert [len(function.signatures) for function in COMPILED] == [1] * len(COMPILED)
+
+
 def test_both_kernels_have_one_law():
     # 200 documents of the same 40 words, many topics: the means agree to 5 standard errors of their difference
     phi, _ = random_batch(100, seed=2)
@@ -309,8 +339,14 @@ def test_a_topic_that_cannot_have_made_a_word_is_never_drawn():
     [
         ({"phi": PHI.astype(np.float64)}, "phi is float64"),
         ({"phi": PHI.T}, "C order"),
-        ({"phi": np.where(PHI > 0.6, np.nan, PHI).astype(np.float32), "documents": Documents.of([[2]])}, r"phi\[2, 2\] is nan"),
-        ({"phi": np.where(PHI > 0.6, np.inf, PHI).astype(np.float32), "documents": Documents.of([[2]])}, r"phi\[2, 2\] is inf"),
+        (
+            {"phi": np.where(PHI > 0.6, np.nan, PHI).astype(np.float32), "documents": Documents.of([[2]])},
+            r"phi\[2, 2\] is nan",
+        ),
+        (
+            {"phi": np.where(PHI > 0.6, np.inf, PHI).astype(np.float32), "documents": Documents.of([[2]])},
+            r"phi\[2, 2\] is inf",
+        ),
         ({"phi": -PHI}, r"phi\[0\] is negative"),
         ({"phi": np.zeros_like(PHI)}, "zero in every topic"),
         ({"phi": -PHI, "kernel": "sparse"}, r"phi\[0\] is negative"),

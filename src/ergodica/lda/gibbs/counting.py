@@ -5,7 +5,7 @@ What a word has of its batch, tokens x sweeps counted, is cut into units of 2^-s
     shift = 30 - ceil(log2(tokens x sweeps + 1)),
 
 so that sums fit in 31 bits, and a unit is 2^-30 of what the word has: finer than a float32 is there. A document rounds
-what it has up or down at random, with random numbers of its own: rounding to the nearest would lose the topics that have
+what it has up or down at random, with random numbers of its own: rounding to the nearest would lose topics that have
 less than half a unit in every document of a very large batch.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.layout import BatchLayout
 from ergodica.lda.gibbs.threads import by_parts, thread_count
+from ergodica.lda.gibbs.vectors import pointer
 
 UNIT_BITS = 30
 _WORDS_AT_A_TIME = 16
@@ -131,12 +132,12 @@ def _add_draws(topics, rounded, word_tokens, shifts, numbers, prior):
 
 @cached_njit(nogil=True, error_model="numpy")
 def _add_cells(cells, word_cells, numbers):
+    topics, width, p_cells, p_numbers = numbers.shape[1], cells.shape[1], pointer(cells), pointer(numbers)
     for w in range(len(numbers)):
-        row = numbers[w]
+        place = w * topics
         for cell in range(word_cells[w], word_cells[w + 1]):
-            more = cells[cell]
-            for k in range(len(row)):
-                row[k] += more[k]
+            for k in range(topics):
+                p_numbers[place + k] += p_cells[cell * width + k]
 
 
 @cached_njit(nogil=True, error_model="numpy")

@@ -14,10 +14,21 @@ import numpy as np
 
 from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.random_numbers import advance, start_stream, uniform
-from ergodica.lda.gibbs.vectors import LANE_COUNT, accumulate, as_integers, next_document, pick, pointer, weigh
+from ergodica.lda.gibbs.vectors import (
+    LANE_COUNT,
+    accumulate,
+    as_float,
+    as_integers,
+    next_document,
+    pick,
+    pointer,
+    round_row,
+    weigh,
+)
 
 SLOT_ROOM = 2 * LANE_COUNT  # numbers that a slot needs beside two rows
 _ONE_TOKEN = np.float32(1)
+_BITS_OF_INFINITY = np.uint32(0x7F800000)
 START_UNIFORM, START_PHI, START_GIVEN = 0, 1, 2
 _NOT_COUNTED, _BY_CELL, _BY_DOCUMENT, _BY_DRAW = 0, 1, 2, 3
 
@@ -52,6 +63,45 @@ class DocumentSlot(NamedTuple):
 
 
 @cached_njit(nogil=True, error_model="numpy")
+def scale_rows(phi, words, rows, scales):
+    """rows[i] = scales[i] phi[words[i]], its largest entry 1, padded by zeros: no draw changes, products stay in range.
+
+    Returns:
+        The first word whose row is negative or not finite somewhere, or zero everywhere; -1 if there is none.
+    """
+    topics, width, p_phi, p_rows = phi.shape[1], rows.shape[1], pointer(phi), pointer(rows)
+    for i in range(len(words)):
+        first, place = np.int64(words[i]) * topics, i * width
+        largest = _largest(p_phi, first, topics)
+        if not largest > 0:
+            return words[i]
+        scales[i] = np.float32(1) / largest
+        for k in range(topics):
+            p_rows[place + k] = p_phi[first + k] / largest
+        for k in range(topics, width):
+            p_rows[place + k] = 0
+    return -1
+
+
+@numba.njit
+def _largest(numbers, first, size):
+    """The largest of these numbers, or -1 if one is negative or not finite."""
+    # as whole numbers, floats that are not negative have the same order, and all others are above them: one
+    # comparison for everything, which LLVM makes a vector of
+    bits, most = as_integers(numbers), np.uint32(0)
+    for k in range(first, first + size):
+        most = max(most, np.uint32(bits[k]))
+    if most < _BITS_OF_INFINITY:
+        return as_float(most)
+    largest = np.float32(0)
+    for k in range(first, first + size):
+        if not 0 <= numbers[k] < np.inf:
+            return np.float32(-1)
+        largest = max(largest, numbers[k])
+    return largest
+
+
+@cached_njit(nogil=True, error_model="numpy")
 def run(rows, scales, layout, topics, plan, own, z, shifts, sums, shares, drawn, room, queue):
     """Documents of a batch until the queue is empty, in one thread.
 
@@ -71,10 +121,10 @@ def run(rows, scales, layout, topics, plan, own, z, shifts, sums, shares, drawn,
     _, _, _, starts, order, row_of, cell, place_of, _ = layout
     gamma, sweeps, burn_in, seed, visit, start, _ = plan
     by_cell, counted = len(sums) > 0, sweeps - burn_in
-    into = cell if by_cell else place_of
     batch = KernelBatch(
-        width, pointer(gamma), pointer(rows), pointer(row_of), pointer(into), pointer(z),
-        pointer(sums) if by_cell else pointer(shares), pointer(drawn), counted, pointer(scales), pointer(own[1]), own[2],
+        width, pointer(gamma), pointer(rows), pointer(row_of), pointer(cell if by_cell else place_of), pointer(z),
+        pointer(sums) if by_cell else pointer(shares), pointer(drawn), counted, pointer(scales),
+        pointer(own[1]), own[2],
     )  # fmt: skip
     one = DocumentSlot(pointer(room[0, :width]), pointer(room[0, width : 2 * width]), pointer(room[0, 2 * width :]))
     two = DocumentSlot(pointer(room[1, :width]), pointer(room[1, width : 2 * width]), pointer(room[1, 2 * width :]))
@@ -108,8 +158,6 @@ def run(rows, scales, layout, topics, plan, own, z, shifts, sums, shares, drawn,
             # where the document's row begins, or which of the sweeps counted this is
             into[s] = d[s] * width if how == _BY_DOCUMENT else sweep[s] - burn_in
             what[s] = _NOT_COUNTED if sweep[s] < burn_in else how
-            if d[s] >= 0 and by_cell and sweep[s] == burn_in and at[s] == starts[d[s]]:
-                _clear_cells(sums, cell[starts[d[s]] : starts[d[s] + 1]])
         if d[0] < 0 and d[1] < 0:
             break
         together = min(left[0], left[1])
@@ -167,8 +215,10 @@ def _token(batch, slot, what, into, taken, i, joined, a, b):
     if what == _BY_DRAW:
         drawn[np.int64(place[i]) * counted + into] = np.uint16(chosen)
     elif what != _NOT_COUNTED:
+        # without a jump, which would be taken or not at random
+        is_first = (what == _BY_CELL) & (into == 0) & ((i == 0) | (place[i] != place[i - (i > 0)]))
         first = into if what == _BY_DOCUMENT else np.int64(place[i]) * width
-        accumulate(width, sums, first, weights, _ONE_TOKEN / total)
+        accumulate(width, sums, first, weights, _ONE_TOKEN / total, is_first)
     a, b = advance(a, b)
     return a, b, chosen
 
@@ -183,25 +233,14 @@ def _heaviest(width, weights):
 
 
 @numba.njit
-def _clear_cells(sums, cells):
-    """Just before they are added to: the rows are in the cache then. Tokens of a cell are neighbours."""
-    for i in range(len(cells)):
-        if i == 0 or cells[i] != cells[i - 1]:
-            sums[cells[i]] = 0
-
-
-@numba.njit
 def _round_cells(batch, shifts, first, last, state):
     """Sums of cells to whole numbers, up or down at random: on average the sum, however small it is."""
     a, b = state[0], state[1]
-    whole = as_integers(batch.sums)
     for i in range(first, last):
         if i == first or batch.place[i] != batch.place[i - 1]:
             unit, u = np.float32(np.int32(1) << shifts[batch.row_of[i]]), uniform(a, b)
             a, b = advance(a, b)
-            at = np.int64(batch.place[i]) * batch.width
-            for k in range(at, at + batch.width):
-                whole[k] = np.int32(batch.sums[k] * unit + u)
+            round_row(batch.width, batch.sums, np.int64(batch.place[i]) * batch.width, unit, u)
 
 
 @numba.njit

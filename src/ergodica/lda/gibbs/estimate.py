@@ -7,16 +7,17 @@ import numpy as np
 from ergodica.host.validate import choice
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import counting, dense, sparse
-from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.gibbs.checks import check_input, check_own, check_topics, prior_of, refuse_row
 from ergodica.lda.gibbs.counting import Draws, PriorRows
-from ergodica.lda.gibbs.layout import BatchLayout, aligned_zeros, lay_out, padded
+from ergodica.lda.gibbs.layout import BatchLayout, aligned_empty, aligned_zeros, lay_out, padded
 from ergodica.lda.gibbs.threads import by_parts, in_threads, thread_count
 from ergodica.lda.gibbs.vectors import LANE_COUNT
 
 GIBBS_ESTIMATORS, GIBBS_KERNELS = ("rao-blackwell", "sampled"), ("auto", "dense", "sparse")
 GIBBS_WANTS, GIBBS_STARTS = ("both", "counts", "shares"), ("uniform", "phi", "given")
-SPARSE_FROM = 200  # topics; measured in docs/explanation/lda.md
+# topics from which the sparse kernel is the faster: where the dense one has to add up probabilities for every word of
+# every document, and otherwise; measured in docs/explanation/lda.md
+SPARSE_FROM, SPARSE_FROM_WITHOUT_SUMS = 150, 300
 
 
 class Expectations(NamedTuple):
@@ -98,7 +99,8 @@ def expectations(
             seed and visit + i alone.
         estimator: "sampled" counts the topics drawn, as the paper does; "rao-blackwell" averages the probabilities they
             were drawn with: the same expectation, less noise.
-        kernel: "dense" looks at every topic for every token; "sparse" at those the document has; "auto" picks by K.
+        kernel: "dense" looks at every topic for every token; "sparse" at those the document has; "auto" picks the
+            faster one, by K, estimator and want.
         want: "counts" or "shares" leaves the other empty, "both" neither.
         start: topics at the first sweep: "uniform", "phi", drawn in proportion to gamma_k phi_wk, or "given".
         topics: (tokens,) uint16, by token in the order of documents.words; on return those at the end of the last
@@ -111,7 +113,7 @@ def expectations(
     ([0, 1], (2, 2), [0, 1])
     """
     check_own(own, documents, sweeps, start, phi.shape[1])
-    if own is not None and _is_sparse(kernel, phi):
+    if own is not None and _is_sparse(kernel, phi.shape[1], want != "shares"):
         estimator = "sampled"
     plan = _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, start)
     phi, counted = _readonly(phi), plan.sweeps - plan.burn_in
@@ -167,8 +169,10 @@ def _planned(phi, documents, gamma, sweeps, burn_in, seed, visit, estimator, sta
     )  # fmt: skip
 
 
-def _is_sparse(kernel: str, phi: np.ndarray) -> bool:
-    return kernel == "sparse" or (kernel == "auto" and phi.shape[1] >= SPARSE_FROM)
+def _is_sparse(kernel: str, topics: int, has_sums: bool) -> bool:
+    return kernel == "sparse" or (
+        kernel == "auto" and topics >= (SPARSE_FROM if has_sums else SPARSE_FROM_WITHOUT_SUMS)
+    )
 
 
 def _readonly(phi: np.ndarray) -> np.ndarray:
@@ -190,7 +194,7 @@ def _sampled(
     z = topics[layout.source] if topics is not None and is_given else np.empty(documents.tokens, np.uint16)
     tokens = np.diff(layout.word_tokens) if batch_tokens is None else batch_tokens[layout.words]
     shifts = counting.shifts_of(tokens, plan.sweeps - plan.burn_in)
-    find = _sparse if _is_sparse(kernel, phi) else _dense
+    find = _sparse if _is_sparse(kernel, phi.shape[1], plan.rao_blackwell and want != "shares") else _dense
     found = find(phi, layout, plan, own, z, shifts, want)
     if topics is not None:
         topics[layout.source] = z
@@ -201,10 +205,10 @@ def _dense(
     phi: np.ndarray, layout: BatchLayout, plan: GibbsPlan, own: OwnCounts, z: np.ndarray, shifts: np.ndarray, want: str
 ) -> _Sampled:
     topics, width, threads, counted = phi.shape[1], padded(phi.shape[1]), thread_count(), plan.sweeps - plan.burn_in
-    rows, scales = aligned_zeros(len(layout.words), width), np.empty(len(layout.words), np.float32)
-    refuse_row(phi, _scaled_rows(phi, layout.words, rows, scales))
+    rows, scales = aligned_empty(len(layout.words), width), np.empty(len(layout.words), np.float32)
+    refuse_row(phi, dense.scale_rows(phi, layout.words, rows, scales))
     by_draw = not plan.rao_blackwell
-    sums = aligned_zeros(0 if by_draw or want == "shares" else layout.cells, width)
+    sums = aligned_empty(0 if by_draw or want == "shares" else layout.cells, width)
     shares = aligned_zeros(0 if by_draw or want == "counts" else len(layout.order), width)
     draws = _room_for_draws(layout.tokens if by_draw else 0, 0, 0, counted)
     room, queue = aligned_zeros(threads, 2, 2 * width + dense.SLOT_ROOM), np.zeros(1, np.int64)
@@ -262,20 +266,3 @@ def _whole(sampled: _Sampled) -> WholeCounts:
     else:
         numbers, prior = counting.add_draws(draws, layout.word_tokens, shifts, topics)
     return WholeCounts(layout.words, numbers, prior, shifts)
-
-
-@cached_njit(nogil=True)
-def _scaled_rows(phi, words, rows, scales):
-    """Rows of phi divided by their largest entry: no draw changes, and products stay in range. A bad word, or -1."""
-    for i in range(len(words)):
-        largest, smallest, nothing = np.float32(0), np.float32(0), np.float32(0)
-        for k in range(phi.shape[1]):
-            number = phi[words[i], k]
-            largest, smallest = max(largest, number), min(smallest, number)
-            nothing += number - number  # 0, or NaN where the number is not finite
-        if smallest < 0 or largest <= 0 or nothing != 0:
-            return words[i]
-        scales[i] = np.float32(1) / largest
-        for k in range(phi.shape[1]):
-            rows[i, k] = phi[words[i], k] / largest
-    return -1

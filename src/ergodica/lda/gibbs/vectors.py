@@ -54,6 +54,16 @@ def as_integers(context, numbers):
 
 
 @intrinsic
+def as_float(context, bits):
+    """The float32 that these 32 bits are."""
+
+    def generate(context, builder, sig, args):
+        return builder.bitcast(args[0], _FLOAT_32)
+
+    return types.float32(types.uint32), generate
+
+
+@intrinsic
 def take(context, counter):
     """The int64 at this pointer, which rises by one; no two threads get the same."""
 
@@ -272,19 +282,36 @@ def pick(width, weights, running, u):
 
 
 @intrinsic
-def accumulate(context, width, sums, first, weights, scale):
-    """sums[first : first + width] += scale * weights."""
+def accumulate(context, width, sums, first, weights, scale, is_first):
+    """sums[first : first + width] += scale * weights; or = if it is the first, and what was there is nothing."""
 
     def generate(context, builder, sig, args):
-        width, sums, first, weights, scale = args
+        width, sums, first, weights, scale, is_first = args
         factor = _splat(builder, scale, _FLOAT_VECTOR)
         with _each_vector(builder, width) as loop:
             where = _vector(builder, sums, builder.add(first, loop.at))
             product = builder.fmul(builder.load(_vector(builder, weights, loop.at), align=4), factor)
-            builder.store(builder.fadd(builder.load(where, align=4), product), where, align=4)
+            before = builder.select(is_first, _ONLY_ZEROS, builder.load(where, align=4))
+            builder.store(builder.fadd(before, product), where, align=4)
         return context.get_dummy_value()
 
-    return types.void(width, sums, first, weights, scale), generate
+    return types.void(width, sums, first, weights, scale, types.boolean), generate
+
+
+@intrinsic
+def round_row(context, width, numbers, first, unit, u):
+    """numbers[first : first + width] * unit + u, rounded down, as int32 in the same memory."""
+
+    def generate(context, builder, sig, args):
+        width, numbers, first, unit, u = args
+        factor, more = _splat(builder, unit, _FLOAT_VECTOR), _splat(builder, u, _FLOAT_VECTOR)
+        with _each_vector(builder, width) as loop:
+            where = _vector(builder, numbers, builder.add(first, loop.at))
+            scaled = builder.fadd(builder.fmul(builder.load(where, align=4), factor), more)
+            builder.store(builder.bitcast(builder.fptosi(scaled, _INT_VECTOR), _FLOAT_VECTOR), where, align=4)
+        return context.get_dummy_value()
+
+    return types.void(width, numbers, first, unit, u), generate
 
 
 @intrinsic

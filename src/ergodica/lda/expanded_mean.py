@@ -86,7 +86,7 @@ class ExpandedMean:
             raise InputError(f"theta has shape {theta.shape}: expected (words, topics) = {(self.words, self.topics)}")
         if len(documents) == 0:
             raise InputError("the batch has no documents: expected at least one")
-        sums = _column_sums(theta)
+        sums = column_sums(theta)
         if not np.isfinite(sums).all():
             raise NonFiniteError("theta is not finite")
         found = expectations(
@@ -95,19 +95,19 @@ class ExpandedMean:
         )  # fmt: skip
         scale = self.size / len(documents)
         out = np.empty_like(theta)
-        counted = _column_sums(found.counts)
+        counted = column_sums(found.counts)
         _gradient(theta, sums, found.words, found.counts, counted, float(self.alpha), float(scale), out)
         return out
 
 
 def phi_of(theta: np.ndarray) -> np.ndarray:
     """The topics' words, theta / theta.sum(0)."""
-    return _phi(theta, _column_sums(theta))
+    return _phi(theta, column_sums(theta))
 
 
 def is_finite(matrix: np.ndarray) -> bool:
     """Whether all of its numbers are: by their sums, which a number that is not would spoil, in half of JAX's time."""
-    return bool(np.isfinite(_column_sums(matrix)).all())
+    return bool(np.isfinite(column_sums(matrix)).all())
 
 
 def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -117,7 +117,7 @@ def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 
 @cached_njit(nogil=True, parallel=True)
-def _column_sums(matrix):
+def column_sums(matrix):
     # In float64: the sum of 8,000 float32 numbers one by one would be off by up to 1e-4 of itself. By blocks whose
     # number is fixed, so that it is the same for any number of threads.
     rows, topics = matrix.shape

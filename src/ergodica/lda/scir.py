@@ -25,17 +25,56 @@ sees phi alone, as in U: theta_.k keeps its prior law, Gamma(V alpha, 1), whatev
 known exactly, and so a check of every run (scale_check.py); and `StepNoise` and step sizes mean what they mean for SGRLD.
 """
 
-from contextlib import suppress
-from dataclasses import replace
-
 import numpy as np
 
-from ergodica.driver.schedules import Polynomial, StepSizes
-from ergodica.errors import NonFiniteError
-from ergodica.lda.expanded_mean import ExpandedMean, column_sums, is_finite, phi_of
+from ergodica.lda.expanded_mean import ExpandedMean, column_sums, is_finite
 from ergodica.lda.gibbs.cached import cached_njit, prange
 from ergodica.lda.gibbs.gamma_numbers import gamma, poisson
 from ergodica.lda.gibbs.random_numbers import ZIGGURAT_TABLES, start_stream
+from ergodica.lda.steps import StepPlan, TopicChain
+from ergodica.lda.stream import DocumentBatch
+from ergodica.recipe import Recipe
+from ergodica.samplers import expanded_mean, sgrld
+
+
+class ScirLearner(TopicChain):
+    """The chain of a model by exact transitions; its gradient noise is that of SGRLD with the same step."""
+
+    def __init__(self, model: ExpandedMean, plan: StepPlan, seed: int, evenness: float = 1.0, start_mean: float = 1.0):
+        super().__init__(model, plan, seed)
+        self._theta, self._steps = model.init(seed, evenness, start_mean), 0
+        self._recipe = sgrld(expanded_mean())
+
+    @property
+    def recipe(self) -> Recipe:
+        return self._recipe
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self._theta
+
+    def _move(self, model: ExpandedMean, batch: DocumentBatch, step_size: float) -> bool:
+        sums, found = model.counts(self._theta, batch.documents, batch.visit, self.seed)
+        scale = model.size / len(batch.documents)
+        rates = 1 + scale * column_sums(found.counts) / sums
+        theta = transition(
+            self._theta, found.words, found.counts, rates, alpha=model.alpha, scale=scale, step_size=step_size,
+            seed=self.seed, step=self._steps,
+        )  # fmt: skip
+        if is_finite(theta) and column_sums(theta).all():
+            self._theta, self._steps = theta, self._steps + 1
+            return True
+        return False
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {"steps": np.asarray(self._steps, np.int32), "position": self._theta}
+
+    def _set_state(self, saved: dict[str, np.ndarray]) -> None:
+        self._theta, self._steps = np.array(saved["position"], np.float32, order="C"), int(saved["steps"])
 
 
 def transition(

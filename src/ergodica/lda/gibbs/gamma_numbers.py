@@ -81,10 +81,10 @@ def gamma_from_one(a, b, centre, width, inside, unit, density):
         if v <= 0:
             continue
         v = v * v * v
-        u = fine_uniform(a, b)
+        u = 1 - fine_uniform(a, b)
         a, b = advance(a, b)
         square = x * x
         if u < 1 - 0.0331 * square * square:
             return a, b, centre * v
-        if math.log(1 - u) < 0.5 * square + centre * (1 - v + math.log(v)):
+        if math.log(u) < 0.5 * square + centre * (1 - v + math.log(v)):
             return a, b, centre * v

@@ -27,8 +27,7 @@ class Learner(TopicChain):
     ):  # fmt: skip
         super().__init__(model, plan, seed)
         kernel = Kernel(model.target(iter(())), *method)
-        key = step_keys(seed, 0, jnp.zeros(1, jnp.int32), Purpose.INIT)[0]
-        self.state: State = kernel.init(jnp.asarray(model.init(seed, evenness, start_mean), jnp.float32), key)
+        self.state: State = kernel.init(jnp.asarray(model.init(seed, evenness, start_mean), jnp.float32), self._key(0))
         self._kernel = with_domain_only(kernel)
 
     @property
@@ -55,6 +54,14 @@ class Learner(TopicChain):
             return False
         self.state = new
         return True
+
+    def start_at(self, theta: np.ndarray) -> None:
+        theta = np.maximum(theta, np.float32(self.model.floor))
+        phase = self.recipe.draw_auxiliaries(jnp.asarray(theta, jnp.float32), self._key(self.steps), 1.0)
+        self.state = self.state._replace(phase=phase)
+
+    def _key(self, step: int) -> Any:
+        return step_keys(self.seed, 0, jnp.full(1, step, jnp.int32), Purpose.INIT)[0]
 
     def _state(self) -> dict[str, np.ndarray]:
         slots = {name: np.asarray(value) for name, value in self.state.phase._asdict().items()}

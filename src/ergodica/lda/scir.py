@@ -21,8 +21,8 @@ How this differs from Baker, Fearnhead, Fox and Nemeth (2018, https://arxiv.org/
 b = 1, from theta_wk ~ Gamma(alpha + N_wk, 1), the conjugate posterior of phi_k given the topics of all tokens. Its
 phi_k has the same law given these counts; but its theta_.k is Gamma(V alpha + N_.k, 1), so that theta is another
 random variable, and over a step of time h phi_k moves by the fraction h N_.k / theta_.k, about h. Here the likelihood
-sees phi alone, as in U: theta_.k keeps its prior law, Gamma(V alpha, 1), whatever the documents. That is a law that is
-known exactly, and so a check of every run (scale_check.py); and `StepNoise` and step sizes mean what they mean for SGRLD.
+sees phi alone, as in U: theta_.k keeps its prior law, Gamma(V alpha, 1), whatever the documents. That law is known
+exactly, and so a check of every run (scale_check.py); and step sizes and `StepNoise` mean what they mean for SGRLD.
 """
 
 import numpy as np
@@ -69,6 +69,9 @@ class ScirLearner(TopicChain):
             self._theta, self._steps = theta, self._steps + 1
             return True
         return False
+
+    def start_at(self, theta: np.ndarray) -> None:
+        self._theta = np.array(theta, np.float32, order="C")
 
     def _state(self) -> dict[str, np.ndarray]:
         return {"steps": np.asarray(self._steps, np.int32), "position": self._theta}

@@ -42,7 +42,14 @@ class Rate:
         return moved if self.friction is None else splitting_step(moved, self.friction)
 
 
-def splitting_step(langevin_step: float, friction: float) -> float:
+def langevin_step(step_size: float, friction: float | None) -> float:
+    """The time h of SGRLD's equation that a step covers; with a constant friction, by `splitting_step`."""
+    if friction is None:
+        return step_size
+    return step_size**2 / 2 / math.tanh(step_size * friction / 2)
+
+
+def splitting_step(moved: float, friction: float) -> float:
     """The step eps of the splitting that moves theta as far as a Langevin step h, for a constant friction C and mass 1.
 
     A force F kicks the momentum by (eps/2) F before friction, which keeps a = exp(-eps C) of it, and (eps/2) F after:
@@ -53,11 +60,10 @@ def splitting_step(langevin_step: float, friction: float) -> float:
 
     eps / C where eps C is small, as it must be, and eps^2 / 2 where it is large. It grows with eps.
     """
-    low, high = 0.0, math.sqrt(2 * langevin_step)  # coth > 1
+    low, high = 0.0, math.sqrt(2 * moved)  # coth > 1
     for _ in range(60):
         middle = (low + high) / 2
-        moved = middle**2 / 2 / math.tanh(middle * friction / 2)
-        low, high = (middle, high) if moved < langevin_step else (low, middle)
+        low, high = (middle, high) if langevin_step(middle, friction) < moved else (low, middle)
     return high
 
 
@@ -91,6 +97,10 @@ class TopicChain(ABC):
     @abstractmethod
     def _move(self, model: ExpandedMean, batch: DocumentBatch, step_size: float) -> bool:
         """Make a step; False, with the state as it was, where the new one would not be finite."""
+
+    @abstractmethod
+    def start_at(self, theta: np.ndarray) -> None:
+        """Go to a place that was found by other means, with a new momentum if there is one."""
 
     @abstractmethod
     def _state(self) -> dict[str, np.ndarray]:

@@ -18,8 +18,8 @@ from ergodica.driver.loop import now
 from ergodica.errors import NonFiniteError
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.learner import Learner
-from ergodica.lda.samplers import LDA_SAMPLERS
+from ergodica.lda.samplers import PAPER_SAMPLERS
+from ergodica.lda.steps import TopicChain
 from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.lda_runs import (
     SHOWN_PRESETS,
@@ -142,8 +142,8 @@ class _Clock:
 
     def alone(self, amount: Amount) -> list[Timing]:
         """All samplers learn from a batch before the next one comes; who begins changes from batch to batch."""
-        learners = {name: self._learner(name) for name in LDA_SAMPLERS}
-        rows: dict[str, list[np.ndarray]] = {name: [] for name in LDA_SAMPLERS}
+        learners = {name: self._learner(name) for name in PAPER_SAMPLERS}
+        rows: dict[str, list[np.ndarray]] = {name: [] for name in PAPER_SAMPLERS}
         settings = Setup("sgld", self.preset).settings()  # batches are the same for all of a preset
         for number, batch in enumerate(batches(self.pool, settings, amount.documents, self.seed)):
             for name in _turned(number):
@@ -154,14 +154,14 @@ class _Clock:
 
     def with_reading(self, amount: Amount) -> list[Timing]:
         """In every round each sampler learns from the stream; who begins changes from round to round."""
-        learners = {name: self._learner(name) for name in LDA_SAMPLERS}
-        rounds: dict[str, list[np.ndarray]] = {name: [] for name in LDA_SAMPLERS}
+        learners = {name: self._learner(name) for name in PAPER_SAMPLERS}
+        rounds: dict[str, list[np.ndarray]] = {name: [] for name in PAPER_SAMPLERS}
         for number in range(amount.rounds):
             for name in _turned(number):
                 rounds[name].append(self._streamed(name, learners[name], amount.streamed))
         return [Timing(name, self.preset, WITH_READING, np.array(found)) for name, found in rounds.items()]
 
-    def _streamed(self, name: str, learner: Learner, documents: int) -> np.ndarray:
+    def _streamed(self, name: str, learner: TopicChain, documents: int) -> np.ndarray:
         """The parts of a round: seconds per hundred documents."""
         settings, read, seen, begin = Setup(name, self.preset).settings(), [], 0, now()
         with Corpus(
@@ -179,13 +179,13 @@ class _Clock:
         count = sum(len(batch.documents) for batch in read)
         return 100 * np.array([gradient, update, whole - gradient - update]) / count
 
-    def _learner(self, name: str) -> Learner:
+    def _learner(self, name: str) -> TopicChain:
         learner = begin_training(self.pool, Setup(name, self.preset), self.topics, self.seed).learner
         model = learner.model
         learner.model = TimedModel(**{f.name: getattr(model, f.name) for f in fields(model)})
         return learner
 
-    def _step(self, name: str, learner: Learner, batch: DocumentBatch) -> tuple[float, float]:
+    def _step(self, name: str, learner: TopicChain, batch: DocumentBatch) -> tuple[float, float]:
         """Seconds in the gradient, and in all else: random numbers and the recipe's update."""
         seconds: list[float] = learner.model.seconds  # pyright: ignore[reportAttributeAccessIssue]
         begin, before = now(), len(seconds)
@@ -204,7 +204,7 @@ def _medians(rows: Sequence[np.ndarray], rounds: int) -> np.ndarray:
 
 
 def _turned(number: int) -> list[str]:
-    names, turn = list(LDA_SAMPLERS), number % len(LDA_SAMPLERS)
+    names, turn = list(PAPER_SAMPLERS), number % len(PAPER_SAMPLERS)
     return names[turn:] + names[:turn]
 
 

@@ -9,7 +9,7 @@ from ergodica.lda import demo
 from ergodica.lda.chains import Training
 from ergodica.lda.outcome import conclude
 from ergodica.lda.run_files import Fitted
-from ergodica.lda.samplers import LDA_SAMPLERS
+from ergodica.lda.samplers import PAPER_SAMPLERS
 from ergodica.lda.topics import BAND_LEVEL, Topic, band_words, coherence, top_words, topics_of
 from ergodica_paper import lda_runs
 from ergodica_paper.lda_runs import DocumentPool, Length, Setup, lda_item, learn, pool_of, seeds_of
@@ -37,10 +37,10 @@ def run(ask: Ask) -> Result:
     length = Length(FULL if ask.full else QUICK, lda_runs.TOPICS if ask.corpus else TOPICS, evaluations=4)
     pool, seed = pool_of(ask, length.documents), seeds_of(ask.seed, 1)[0]
     learnt, stopped = {}, {}
-    for number, sampler in enumerate(LDA_SAMPLERS):
+    for number, sampler in enumerate(PAPER_SAMPLERS):
 
         def tell(done: float, number: int = number, sampler: str = sampler) -> None:
-            ask.report(0.95 * (number + done) / len(LDA_SAMPLERS), f"{LABELS[sampler]}, {PRESET} preset")
+            ask.report(0.95 * (number + done) / len(PAPER_SAMPLERS), f"{LABELS[sampler]}, {PRESET} preset")
 
         training, why = learn(pool, Setup(sampler, PRESET), length, seed, tell)
         if why:
@@ -60,7 +60,7 @@ def run(ask: Ask) -> Result:
         settings={
             **pool.told(), "S of the corpus": pool.size, "topics": length.topics,
             "documents of a run": length.documents, "seed of the runs": str(seed),
-            **{f"{LABELS[sampler]}, {PRESET} preset": Setup(sampler, PRESET).told() for sampler in LDA_SAMPLERS},
+            **{f"{LABELS[sampler]}, {PRESET} preset": Setup(sampler, PRESET).told() for sampler in PAPER_SAMPLERS},
         },
         non_finite=stopped,
         warnings=pool.notes,

@@ -16,11 +16,12 @@ from ergodica.errors import NonFiniteError
 from ergodica.host.signals import noted_interrupts
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.learner import Learner
+from ergodica.lda.learner import learner_of
 from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.perplexity import HeldOut, HistoryRow
 from ergodica.lda.run_files import TopicDrawFiles
 from ergodica.lda.settings import TopicSettings
+from ergodica.lda.steps import TopicChain
 from ergodica.lda.stream import DocumentBatch, DocumentStream
 
 DRAW_BYTES = 200 << 20  # of all draws held at a time
@@ -92,7 +93,7 @@ class KeptDraws:
 class Training:
     """All that changes while a model learns."""
 
-    def __init__(self, learner: Learner, settings: TopicSettings):
+    def __init__(self, learner: TopicChain, settings: TopicSettings):
         theta = learner.theta
         self.learner, self.settings = learner, settings
         self.draws = KeptDraws(settings.draws, theta.shape)
@@ -196,8 +197,7 @@ def begin(settings: TopicSettings, parameters: dict[str, Any], vocabulary: Vocab
         sweeps=settings.sweeps, burn_in=settings.burn_in, estimator=settings.estimator, start=settings.start,
         floor=settings.floor,
     )  # fmt: skip
-    method = settings.method(settings.sampler)
-    return Training(Learner(model, method, settings.schedule(), parameters["seed"], settings.evenness), settings)
+    return Training(learner_of(model, settings.sampler, settings, parameters["seed"]), settings)
 
 
 def visit_seed(seed: int, purpose: str) -> int:

@@ -17,12 +17,14 @@ import numpy as np
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.host.validate import positive_number, whole
 from ergodica.lda.corpus.documents import Documents
-from ergodica.lda.gibbs import expectations
+from ergodica.lda.gibbs import Expectations, expectations
 from ergodica.lda.gibbs.cached import cached_njit, prange
 from ergodica.targets import Box, External
 
 # The median of Gamma(1e-4, 1) is about 2^-10000, and float32 ends at 2^-149: the floor is part of the model.
 THETA_FLOOR = 1e-10
+# A probability below this is no float32, and Gibbs sampling needs a positive one for every word that occurs.
+_LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _SUM_BLOCKS = 64
 
 
@@ -65,10 +67,14 @@ class ExpandedMean:
         for name in ("size", "alpha", "gamma", "floor"):
             positive_number(name, getattr(self, name))
 
-    def init(self, seed: int = 0, evenness: float = 1.0) -> np.ndarray:
-        """Independent Gamma numbers of this shape and mean 1; 1 as in the paper, more for topics that begin similar."""
+    def init(self, seed: int = 0, evenness: float = 1.0, mean: float = 1.0) -> np.ndarray:
+        """Independent Gamma numbers of shape `evenness`: 1 as in the paper, more for topics that begin similar.
+
+        Args:
+            mean: 1 as in the paper; with alpha theta_.k begins at V alpha, its mean under the posterior.
+        """
         theta = np.random.default_rng(seed).standard_gamma(evenness, (self.words, self.topics), np.float32)
-        return np.maximum(theta / np.float32(evenness), np.float32(self.floor))
+        return np.maximum(theta / np.float32(evenness / mean), np.float32(self.floor))
 
     def target(self, batches: Iterable[tuple[Documents, int]]) -> External:
         """For `eg.Kernel` and `eg.sample`: each batch is (documents, visit number of the first)."""
@@ -82,32 +88,36 @@ class ExpandedMean:
     def gradient(self, theta: np.ndarray, documents: Documents, visit: int, seed: int) -> np.ndarray:
         """dU/dtheta, (V, K) float32, from a batch."""
         theta = np.ascontiguousarray(theta, np.float32)
+        sums, found = self.counts(theta, documents, visit, seed)
+        scale = self.size / len(documents)
+        out = np.empty_like(theta)
+        counted = column_sums(found.counts)
+        _gradient(theta, sums, found.words, found.counts, counted, float(self.alpha), float(scale), out)
+        return out
+
+    def counts(self, theta: np.ndarray, documents: Documents, visit: int, seed: int) -> tuple[np.ndarray, Expectations]:
+        """theta_.k, and the expected counts N of a batch."""
         if theta.shape != (self.words, self.topics):
             raise InputError(f"theta has shape {theta.shape}: expected (words, topics) = {(self.words, self.topics)}")
         if len(documents) == 0:
             raise InputError("the batch has no documents: expected at least one")
-        sums = _column_sums(theta)
+        sums = column_sums(theta)
         if not np.isfinite(sums).all():
             raise NonFiniteError("theta is not finite")
-        found = expectations(
+        return sums, expectations(
             _phi(theta, sums), documents, self.gamma, sweeps=self.sweeps, burn_in=self.burn_in, seed=seed, visit=visit,
             estimator=self.estimator, kernel=self.kernel, want="counts", start=self.start,
         )  # fmt: skip
-        scale = self.size / len(documents)
-        out = np.empty_like(theta)
-        counted = _column_sums(found.counts)
-        _gradient(theta, sums, found.words, found.counts, counted, float(self.alpha), float(scale), out)
-        return out
 
 
 def phi_of(theta: np.ndarray) -> np.ndarray:
     """The topics' words, theta / theta.sum(0)."""
-    return _phi(theta, _column_sums(theta))
+    return _phi(theta, column_sums(theta))
 
 
 def is_finite(matrix: np.ndarray) -> bool:
     """Whether all of its numbers are: by their sums, which a number that is not would spoil, in half of JAX's time."""
-    return bool(np.isfinite(_column_sums(matrix)).all())
+    return bool(np.isfinite(column_sums(matrix)).all())
 
 
 def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -117,7 +127,7 @@ def _phi(theta: np.ndarray, sums: np.ndarray) -> np.ndarray:
 
 
 @cached_njit(nogil=True, parallel=True)
-def _column_sums(matrix):
+def column_sums(matrix):
     # In float64: the sum of 8,000 float32 numbers one by one would be off by up to 1e-4 of itself. By blocks whose
     # number is fixed, so that it is the same for any number of threads.
     rows, topics = matrix.shape
@@ -139,7 +149,7 @@ def _divided(theta, sums, out):
     inverse = (1 / sums).astype(np.float32)
     for w in prange(theta.shape[0]):
         for k in range(theta.shape[1]):
-            out[w, k] = theta[w, k] * inverse[k]
+            out[w, k] = max(theta[w, k] * inverse[k], _LEAST_PROBABILITY)
 
 
 @cached_njit(nogil=True, parallel=True)

@@ -57,6 +57,7 @@ def noise_of(
     """Measured by `documents`: halves of them give two independent gradients, whose difference has four times the
     covariance of one from all of them, which is V batch_size / len(documents).
     """
+    theta = np.maximum(theta, np.float32(model.floor))  # SCIR may be at 0, where the gradient is infinite
     half = len(documents) // 2
     parts = documents.take(range(half)), documents.take(range(half, 2 * half))
     one, other = (model.gradient(theta, part, visit + half * i, seed) for i, part in enumerate(parts))

@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ergodica.driver.schedules import Polynomial, polynomial
 from ergodica.errors import InputError
 from ergodica.host.validate import choice, positive_number, whole
 from ergodica.lda.gibbs.estimate import GIBBS_ESTIMATORS
@@ -21,9 +20,6 @@ class TopicSettings(Preset):
     preset: str
     draws: int
 
-    def schedule(self) -> Polynomial | float:
-        return polynomial(*self.step_size) if isinstance(self.step_size, tuple) else self.step_size
-
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -38,7 +34,7 @@ def settings_of(parameters: dict[str, Any]) -> TopicSettings:
     if "sweeps" in own and "burn_in" not in own:
         own["burn_in"] = own["sweeps"] // 2
     if "step_size" in own:  # a person's own is not made smaller
-        own |= {"step_size": _step_size(own["step_size"]), "noise": None}
+        own |= {"step_size": _step_size(own["step_size"]), "noise": None, "rate": None}
     found = replace(found, **own)
     whole("seed", parameters["seed"])
     for name, count in (("topics", parameters["topics"]), ("batch_size", found.batch_size), ("draws", found.draws)):

@@ -10,7 +10,7 @@ from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import THETA_FLOOR, ExpandedMean
 from ergodica.lda.gibbs import expectations
 from ergodica.lda.noise import StepNoise, noise_of
-from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS
+from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS, PAPER_SAMPLERS
 from ergodica.phase import Evaluation
 
 ALPHA, GAMMA, SIZE = 0.2, 0.1, 3.3e6
@@ -34,7 +34,7 @@ def test_the_recipes_give_the_drifts_of_the_paper():
     data = SIZE / 10 * (counts - phi * counts.sum(0))
 
     def moved(sampler: str, momentum: np.ndarray | None = None, friction: float | None = None) -> dict[str, np.ndarray]:
-        recipe, _ = LDA_SAMPLERS[sampler](friction)
+        recipe, _ = PAPER_SAMPLERS[sampler](friction)
         phase = recipe.draw_auxiliaries(jnp.asarray(theta, float), jax.random.key(0), 1.0)
         if momentum is not None:
             phase = phase._replace(momentum=jnp.asarray(momentum))
@@ -58,7 +58,7 @@ def trajectory(sampler: str, step_size: float, steps: int, alpha: float, gamma: 
     """The largest theta after each step, on a small corpus that stands for all of Wikipedia."""
     documents = corpus()
     model = ExpandedMean(30, 5, SIZE, alpha, gamma, sweeps=4, burn_in=1)
-    recipe, integrator = LDA_SAMPLERS[sampler](None)
+    recipe, integrator = PAPER_SAMPLERS[sampler](None)
     kernel = eg.Kernel(model.target([None]), recipe, integrator)
     state = kernel.init(jnp.asarray(model.init(0)), jax.random.key(0))
     largest = []
@@ -75,7 +75,7 @@ def trajectory(sampler: str, step_size: float, steps: int, alpha: float, gamma: 
 
 
 def _kernel(sampler: str) -> eg.Kernel:
-    recipe, integrator = LDA_SAMPLERS[sampler](None)
+    recipe, integrator = PAPER_SAMPLERS[sampler](None)
     return eg.Kernel(ExpandedMean(30, 5, 1, 1, 1, 2, 1).target([None]), recipe, integrator)
 
 
@@ -108,11 +108,11 @@ def test_the_others_stay_finite_at_the_papers_settings(sampler):
     trajectory(sampler, step_size, 40, preset.alpha, preset.gamma)
 
 
-@pytest.mark.parametrize("sampler", LDA_SAMPLERS)
+@pytest.mark.parametrize("sampler", PAPER_SAMPLERS)
 def test_the_noise_grows_with_the_step_and_falls_with_the_batch(sampler):
     documents = corpus(400)
     model = ExpandedMean(30, 3, 400, ALPHA, GAMMA, sweeps=10, burn_in=5)
-    recipe, _ = LDA_SAMPLERS[sampler](None)
+    recipe, _ = PAPER_SAMPLERS[sampler](None)
     noise, halved = (
         noise_of(model, recipe, model.init(0), documents, batch_size=batch_size, seed=0) for batch_size in (50, 100)
     )
@@ -142,7 +142,7 @@ def test_the_noise_ratio_of_sgrld_is_about_the_formula_of_independent_tokens():
     documents = Documents.of([rng.integers(0, 30, 1) for _ in range(20_000)])
     model = ExpandedMean(30, 1, 1_000, ALPHA, GAMMA, sweeps=2, burn_in=1)
     theta = np.full((30, 1), 0.5, np.float32)
-    found = noise_of(model, LDA_SAMPLERS["sgrld"](None)[0], theta, documents, batch_size=50, seed=0).ratio(1e-3)
+    found = noise_of(model, PAPER_SAMPLERS["sgrld"](None)[0], theta, documents, batch_size=50, seed=0).ratio(1e-3)
     assert found == pytest.approx(1e-3 * 20**2 * 50 / (2 * 15), rel=0.15)
 
 

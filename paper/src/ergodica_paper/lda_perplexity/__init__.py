@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ergodica.lda.samplers import LDA_SAMPLERS
+from ergodica.lda.samplers import PAPER_SAMPLERS
 from ergodica_paper.lda_perplexity.claims import claims_of, comparisons_of, expanded_mean
 from ergodica_paper.lda_perplexity.plan import Runs, make, plan_of
 from ergodica_paper.lda_perplexity.shown import dirichlet, pictures_of, tables_of
@@ -57,7 +57,7 @@ def _text(runs: Runs) -> list[str]:
 def _settings(runs: Runs) -> dict[str, Any]:
     presets = {
         f"{LABELS[sampler]}, {preset} preset": Setup(sampler, preset).told()
-        for preset in SHOWN_PRESETS for sampler in LDA_SAMPLERS
+        for preset in SHOWN_PRESETS for sampler in PAPER_SAMPLERS
     }  # fmt: skip
     length, plan = runs.plan.length, runs.plan
     return {

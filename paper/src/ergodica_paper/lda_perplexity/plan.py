@@ -7,7 +7,7 @@ sides, so that the choice is no part of what is judged.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS
+from ergodica.lda.samplers import LDA_PRESETS, PAPER_SAMPLERS
 from ergodica_paper.lda_perplexity.comparison import METRICS
 from ergodica_paper.lda_runs import RUNS, SHOWN_PRESETS, TOPICS, DocumentPool, LdaRun, Length, Setup, run, seeds_of
 from ergodica_paper.result import Ask
@@ -108,7 +108,7 @@ class Runs:
 
 def make(pool: DocumentPool, ask: Ask, plan: PerplexityPlan) -> Runs:
     """All runs of the item."""
-    judged = [Setup(s, preset) for preset in SHOWN_PRESETS for s in LDA_SAMPLERS]
+    judged = [Setup(s, preset) for preset in SHOWN_PRESETS for s in PAPER_SAMPLERS]
     judged += [
         s for preset in plan.presets for sampler in WITH_MOMENTUM.values() for s in resampled(plan, sampler, preset)
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ergodica.lda.samplers import LDA_SAMPLERS
+from ergodica.lda.samplers import PAPER_SAMPLERS
 from ergodica_paper.lda_perplexity.claims import Comparisons, first_entries
 from ergodica_paper.lda_perplexity.comparison import METRICS
 from ergodica_paper.lda_perplexity.plan import (
@@ -115,7 +115,7 @@ def _drawn_curves(runs: Runs) -> Any:
     for column, preset in enumerate(SHOWN_PRESETS):
         for row, metric in enumerate(METRICS):
             axis = axes[row, column]
-            for sampler in LDA_SAMPLERS:
+            for sampler in PAPER_SAMPLERS:
                 _curve(axis, runs.shown(Setup(sampler, preset)), metric, sampler)
             axis.axhline(unigram, color=COLOURS["target"], linestyle="--", linewidth=1, label="word frequencies")
             axis.set_yscale("log")
@@ -194,7 +194,7 @@ def _expanded_mean() -> Table:
 def _ends(runs: Runs) -> Table:
     rows = []
     for preset in SHOWN_PRESETS:
-        for sampler in LDA_SAMPLERS:
+        for sampler in PAPER_SAMPLERS:
             made = runs.shown(Setup(sampler, preset))
             figures = [_mean_and_range(made, metric) for metric in METRICS]
             stopped = sum(bool(run.stopped) for run in made)
@@ -215,7 +215,7 @@ def _curves(runs: Runs) -> Table:
     beside = [len(runs.pool.vocabulary), _rounded(runs.pool.unigram)]
     rows = [
         [preset, sampler, run.seed, row.documents, row.single, row.averaged, *beside]
-        for preset in SHOWN_PRESETS for sampler in LDA_SAMPLERS
+        for preset in SHOWN_PRESETS for sampler in PAPER_SAMPLERS
         for run in runs.shown(Setup(sampler, preset)) for row in run.history
     ]  # fmt: skip
     columns = ["preset", "sampler", "seed", "documents", "single", "averaged", "vocabulary", "unigram"]

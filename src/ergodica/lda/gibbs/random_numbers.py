@@ -54,7 +54,7 @@ def normals(seed: int, step: int, rows: int, columns: int) -> np.ndarray:
     Tsang (2000), with 128 layers; its rejection is exact.
     """
     out = np.empty((rows, columns), np.float32)
-    _fill(np.uint64(seed % 2**64), np.uint64(step * rows), *_ZIGGURAT_TABLES, out)
+    _fill(np.uint64(seed % 2**64), np.uint64(step * rows), *ZIGGURAT_TABLES, out)
     return out
 
 
@@ -71,7 +71,27 @@ def _tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return inside * _NUMBER_UNIT, widths / _NUMBER_UNIT, density
 
 
-_ZIGGURAT_TABLES = _tables()
+ZIGGURAT_TABLES = _tables()
+
+
+@numba.njit(inline="always")
+def normal(a, b, inside, unit, density):
+    """(state, state, a standard normal), by ZIGGURAT_TABLES."""
+    while True:
+        bits = a + b
+        a, b = advance(a, b)
+        layer = np.int64(bits >> np.uint64(57))
+        number = np.float64((bits >> np.uint64(25)) & np.uint64(0x7FFFFFFF))
+        x = number * unit[layer]
+        if number >= inside[layer]:
+            if layer == 0:
+                a, b, x = _tail(a, b)
+            else:
+                u = fine_uniform(a, b)
+                a, b = advance(a, b)
+                if density[layer] + u * (density[layer - 1] - density[layer]) >= np.exp(-0.5 * x * x):
+                    continue
+        return a, b, x if bits & np.uint64(1 << 24) else -x
 
 
 @cached_njit(nogil=True, parallel=True)
@@ -80,37 +100,22 @@ def _fill(seed, first, inside, unit, density, out):
         # another stream than that of any document
         a, b = start_stream(seed ^ np.uint64(0x6E6F726D616C73), first + np.uint64(row))
         for column in range(out.shape[1]):
-            while True:
-                bits = a + b
-                a, b = advance(a, b)
-                layer = np.int64(bits >> np.uint64(57))
-                number = np.float64((bits >> np.uint64(25)) & np.uint64(0x7FFFFFFF))
-                x = number * unit[layer]
-                if number >= inside[layer]:
-                    if layer == 0:
-                        a, b, x = _tail(a, b)
-                    else:
-                        u = _fine(a, b)
-                        a, b = advance(a, b)
-                        if density[layer] + u * (density[layer - 1] - density[layer]) >= np.exp(-0.5 * x * x):
-                            continue
-                out[row, column] = x if bits & np.uint64(1 << 24) else -x
-                break
+            a, b, out[row, column] = normal(a, b, inside, unit, density)
 
 
 @numba.njit
 def _tail(a, b):
     """Beyond _TAIL_START, from exponential numbers; a refusal stays in the tail."""
     while True:
-        beyond = -np.log(1 - _fine(a, b)) / _TAIL_START
+        beyond = -np.log(1 - fine_uniform(a, b)) / _TAIL_START
         a, b = advance(a, b)
-        twice = -2 * np.log(1 - _fine(a, b))
+        twice = -2 * np.log(1 - fine_uniform(a, b))
         a, b = advance(a, b)
         if twice >= beyond * beyond:
             return a, b, _TAIL_START + beyond
 
 
 @numba.njit
-def _fine(a, b):
+def fine_uniform(a, b):
     """In [0, 1), a multiple of 2^-53."""
     return np.float64((a + b) >> np.uint64(11)) * 2.0**-53

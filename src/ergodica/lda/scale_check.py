@@ -1,0 +1,114 @@
+"""A check of every run that has a posterior: theta_.k, whose law is known exactly.
+
+The prior makes theta_.k = sum_w theta_wk ~ Gamma(V alpha, 1) independent of phi_k = theta_k / theta_.k, and the
+documents see phi alone. So under the posterior, whatever the documents, theta_.1, ..., theta_.K are independent
+Gamma(V alpha, 1). A floor that is too high, steps that are too long near 0, noise of another size and a drift with a
+term missing all change that.
+
+Summed over words, SGRLD's equation (scir.py) is closed: d theta_.k = (V alpha - theta_.k) dt + sqrt(2 theta_.k) dW.
+theta_.k forgets where it was in a time of 1, phi_k (S/n) N_.k / theta_.k times as fast, which is hundreds: a chain
+that has found its topics by other means must be given its scale (`at_posterior_scale`), and then has it at all times.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ergodica.errors import InputError
+
+FEWEST_SCALES = 10  # draws, for a verdict
+FALSE_ALARM = 1e-3
+# In sds of theta_.k, and of its variance: what a step of finite length may do. Bands of phi do not feel that.
+TOLERATED = 0.1
+_FURTHEST = 8.0  # sds; beyond, how far out a number is does not matter
+
+
+@dataclass(frozen=True)
+class ScaleCheck:
+    """What became of the law of theta_.k.
+
+    Args:
+        passed: None where there were too few draws to look at.
+        figure, expected, standard_error: of the mean of theta_.k over topics and draws.
+        spread: the mean square of the deviations of theta_.k, 1 is expected. spread_error: its standard error.
+    """
+
+    passed: bool | None
+    figure: float
+    expected: float
+    standard_error: float
+    spread: float
+    spread_error: float
+
+    @property
+    def text(self) -> str:
+        """One line, for a run and its page."""
+        start = "theta_.k, which is Gamma(V alpha, 1) under the posterior"
+        if self.passed is None:
+            return f"{start}: not checked, there are too few draws"
+        words = (
+            f"{start}: mean {self.figure:,.1f}, expected {self.expected:,.4g} +- {self.standard_error:.2g}; "
+            f"variance {self.spread:.2f} of what is expected +- {self.spread_error:.2g}"
+        )
+        return words + (": agrees" if self.passed else ": does not agree, the bands are not a posterior's")
+
+
+def at_posterior_scale(phi: np.ndarray, alpha: float, seed: int) -> np.ndarray:
+    """theta_k = phi_k times a draw of Gamma(V alpha, 1): a start for topics that were found by other means."""
+    scales = np.random.default_rng(seed).gamma(len(phi) * alpha, size=phi.shape[1])
+    total = phi.sum(0, dtype=np.float64)
+    return np.ascontiguousarray(phi * (scales / total), np.float32)
+
+
+def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = None) -> ScaleCheck:
+    """Whether theta_.k is Gamma(shape, 1), from draws that began with that law.
+
+    Each number is turned into a standard normal z by its probability under the law. The means of z and of z^2 over
+    topics and draws are compared with 0 and 1. At times s and t the correlation of theta_.k is r = exp(-|s - t|), that
+    of z nearly so, and that of z^2 nearly r^2: so the mean of z has the variance mean(r) / K, and the mean of z^2 is
+    nearly chi-squared with K / mean(r^2) degrees of freedom, divided by them.
+
+    Args:
+        scales: (draws, K).
+        shape: V alpha.
+        times: of the draws, the sum of the (Langevin) step sizes; None: unknown, as if all draws were one.
+
+    >>> from numpy.random import default_rng
+    >>> print(check_scales(default_rng(1).gamma(400.0, size=(20, 50)), 400.0).text.split(";")[0])
+    theta_.k, which is Gamma(V alpha, 1) under the posterior: mean 400.6, expected 400 +- 2.8
+    """
+    from scipy import stats
+
+    draws, topics = np.shape(scales)
+    if times is not None and len(times) != draws:
+        raise InputError(f"{len(times)} times for {draws} draws: expected one for each")
+    law, scales = stats.gamma(shape), np.asarray(scales, np.float64)
+    correlation = _correlations(np.zeros(draws) if times is None else np.asarray(times, np.float64))
+    mean_error = math.sqrt(correlation[0] / topics)
+    freedom = topics / correlation[1]
+    figures = {
+        "figure": float(np.mean(scales)) if draws else math.nan, "expected": float(shape),
+        "standard_error": mean_error * math.sqrt(shape), "spread_error": math.sqrt(2 / freedom),
+    }  # fmt: skip
+    if draws < FEWEST_SCALES:
+        return ScaleCheck(None, spread=math.nan, **figures)
+    # the smaller tail, so that neither end is rounded to 1
+    below, above = stats.norm.ppf(law.cdf(scales)), stats.norm.isf(law.sf(scales))
+    z = np.clip(np.where(scales < law.median(), below, above), -_FURTHEST, _FURTHEST)
+    spread = float(np.mean(z**2))
+    off = max(0.0, abs(float(np.mean(z))) - TOLERATED)
+    low, high = spread / (1 - TOLERATED), spread / (1 + TOLERATED)
+    tails = (
+        2 * stats.norm.sf(off / mean_error),
+        2 * min(stats.chi2.cdf(low * freedom, freedom), stats.chi2.sf(high * freedom, freedom)),
+    )
+    return ScaleCheck(bool(min(tails) >= FALSE_ALARM / 2), spread=spread, **figures)
+
+
+def _correlations(times: np.ndarray) -> tuple[float, float]:
+    """Means over all pairs of draws of exp(-|s - t|) and of its square."""
+    if len(times) == 0:
+        return 1.0, 1.0
+    apart = np.abs(times[:, None] - times)
+    return float(np.mean(np.exp(-apart))), float(np.mean(np.exp(-2 * apart)))

@@ -1,0 +1,147 @@
+"""A chain of topics, whichever way it moves, and how long its steps are: a schedule of sizes, or of rates."""
+
+import math
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ergodica.driver.schedules import Polynomial, StepSizes
+from ergodica.errors import NonFiniteError
+from ergodica.lda.expanded_mean import ExpandedMean, column_sums, phi_of
+from ergodica.lda.stream import DocumentBatch
+from ergodica.recipe import Recipe
+
+MOST_STEPS = 2**31 - 1  # that a schedule may be asked for
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Steps by how far phi moves: the fraction rho_t = a (1 + t/b)^-c of the way to what the batch says.
+
+    A Langevin step of size h with D = diag(theta) moves theta by h (S/n) (N_wk - phi_wk N_.k), and so phi_k by the
+    fraction h (S/n) N_.k / theta_.k of the way to N_wk / N_.k. As sum_k N_.k is the number of tokens of the batch, the
+    fraction is rho for a topic with its share of them if h = rho / pull, pull = (S/n) tokens / (K theta_.k). The size S
+    of the corpus, K, the length of documents and the scale of theta drop out.
+
+    theta_.k is taken to be the median over topics. By the mean, a topic that a long step has thrown far lengthens the
+    steps of all, which throws others: SGRLD with 50 topics on 1,000 documents ran away.
+
+    Args:
+        friction: C, of SGRHMC by the splitting; None: of SGRLD and SCIR, where h is the step.
+    """
+
+    a: float
+    b: float
+    c: float
+    friction: float | None = None
+
+    def step_size(self, step: int, pull: float) -> float:
+        moved = self.a * (1 + step / self.b) ** -self.c / pull
+        return moved if self.friction is None else splitting_step(moved, self.friction)
+
+
+def langevin_step(step_size: float, friction: float | None) -> float:
+    """The time h of SGRLD's equation that a step covers; with a constant friction, by `splitting_step`."""
+    if friction is None:
+        return step_size
+    return step_size**2 / 2 / math.tanh(step_size * friction / 2)
+
+
+def splitting_step(moved: float, friction: float) -> float:
+    """The step eps of the splitting that moves theta as far as a Langevin step h, for a constant friction C and mass 1.
+
+    A force F kicks the momentum by (eps/2) F before friction, which keeps a = exp(-eps C) of it, and (eps/2) F after:
+    by eps (1 + a)/2 F in all. That momentum moves the position by eps in this step's second half and the next one's
+    first half together, by eps a in the following, and so on: by eps / (1 - a) in all. So
+
+        h = eps^2 (1 + a) / (2 (1 - a)) = (eps^2 / 2) coth(eps C / 2),
+
+    eps / C where eps C is small, as it must be, and eps^2 / 2 where it is large. It grows with eps.
+    """
+    low, high = 0.0, math.sqrt(2 * moved)  # coth > 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if langevin_step(middle, friction) < moved else (low, middle)
+    return high
+
+
+StepPlan = Polynomial | float | Rate
+
+
+class TopicChain(ABC):
+    """The chain of a model: its state theta, and how a batch changes it."""
+
+    def __init__(self, model: ExpandedMean, plan: StepPlan, seed: int):
+        self.model, self.seed, self.plan = model, seed, plan
+        self._sizes = None if isinstance(plan, Rate) else StepSizes(plan, MOST_STEPS)
+        self._pull = 1.0  # of the last batch
+        self.fixed_size: float | None = None  # of all steps from now on, instead of the plan
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """Whose noise the steps have."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """How many were made."""
+
+    @property
+    @abstractmethod
+    def theta(self) -> np.ndarray:
+        """(words, topics)."""
+
+    @abstractmethod
+    def _move(self, model: ExpandedMean, batch: DocumentBatch, step_size: float) -> bool:
+        """Make a step; False, with the state as it was, where the new one would not be finite."""
+
+    @abstractmethod
+    def start_at(self, theta: np.ndarray) -> None:
+        """Go to a place that was found by other means, with a new momentum if there is one."""
+
+    @abstractmethod
+    def _state(self) -> dict[str, np.ndarray]:
+        """Arrays: "steps", "position" and whatever else there is."""
+
+    @abstractmethod
+    def _set_state(self, saved: dict[str, np.ndarray]) -> None: ...
+
+    @property
+    def phi(self) -> np.ndarray:
+        return phi_of(self.theta)
+
+    def step_size(self, step: int) -> float:
+        """By a rate: as it is for batches such as the last."""
+        if self.fixed_size is not None:
+            return self.fixed_size
+        if isinstance(self.plan, Rate):
+            return self.plan.step_size(step, self._pull)
+        assert self._sizes is not None
+        return float(self._sizes.between(step, step + 1)[0])
+
+    def step(self, batch: DocumentBatch) -> None:
+        """Learn from a batch; NonFiniteError leaves the state as it was."""
+        number = self.steps
+        if isinstance(self.plan, Rate):
+            tokens = batch.size / len(batch.documents) * batch.documents.tokens
+            self._pull = float(tokens / (self.model.topics * np.median(column_sums(self.theta))))
+        size = self.step_size(number)
+        with suppress(NonFiniteError):
+            if self._move(replace(self.model, size=batch.size), batch, size):
+                return
+        raise NonFiniteError(
+            f"the topics are not finite after step {number} (step size {size:g}): take a smaller step size; "
+            "what was learnt before is kept"
+        )
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """All that is needed to continue."""
+        pull = {"pull": np.asarray(self._pull)} if isinstance(self.plan, Rate) else {}
+        return self._state() | pull
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        self._set_state(saved)
+        self._pull = float(saved.get("pull", 1.0))

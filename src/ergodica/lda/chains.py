@@ -1,9 +1,11 @@
-"""Learning from a stream: a step of the chain for every batch, evaluations on held-out documents, and the draws kept.
+"""Learning from a stream, in two phases: find topics by averaged counts, then sample from there, if bands are wanted.
 
-`Training` is all that changes while a model learns, `Learning` how the loop of ergodica/driver/loop.py drives it; the
-chain itself is learner.py's.
+`Training` is all that changes while a model learns, `Learning` how the loop of ergodica/driver/loop.py drives it. The
+finder is finding.py's, the chain learner.py's. A chain may also begin from nothing, as in the paper: then there is one
+phase.
 """
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,192 +14,278 @@ import numpy as np
 
 from ergodica.driver.checkpoint import Checkpoint, Saved, Snapshot
 from ergodica.driver.loop import Pace, now, run_loop
-from ergodica.errors import NonFiniteError
+from ergodica.errors import InputError, NonFiniteError
 from ergodica.host.signals import noted_interrupts
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.expanded_mean import ExpandedMean
+from ergodica.lda.finding import Finder
+from ergodica.lda.kept import KeptDraws, Reservoir
 from ergodica.lda.learner import learner_of
 from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.perplexity import HeldOut, HistoryRow
+from ergodica.lda.priors import LearntPriors, TopicPrior, learnt_priors
 from ergodica.lda.run_files import TopicDrawFiles
+from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales, effective_draws
 from ergodica.lda.settings import TopicSettings
-from ergodica.lda.steps import TopicChain
+from ergodica.lda.steps import TopicChain, langevin_step
 from ergodica.lda.stream import DocumentBatch, DocumentStream
 
-DRAW_BYTES = 200 << 20  # of all draws held at a time
 FIRST_EVALUATION = 1_000  # documents before the first evaluation on the held-out ones
 EVALUATION_GROWTH = 1.3  # an evaluation comes when this many times the documents of the last one were seen,
 EVALUATION_GAP = 4  # and at least this many times the number held out: they take a tenth to a fifth of the time
 EVALUATION_SWEEPS = 30  # figures that are reported take more
-FINDING_SHARE = 0.2  # of the documents, for finding the topics, where the steps are made small after that
-LONG_STREAM = 250_000  # documents, where their number is not known
+CONVERGED_GAIN = 0.005  # of perplexity for twice the documents: less than that is not waited for
+FEWEST_PASSES = 2  # over the corpus before topics may be called found
+PRIOR_DOCUMENTS = 5_000  # that the priors are learnt from
 NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little from one place to another
-SAMPLE_DOCUMENTS = 1_000  # whose shares are reported at the end
-
-
-class KeptDraws:
-    """The topics after some of the steps: spread evenly over the second half of the run, however long it gets.
-
-    After step t those of the multiples of `every` in [t/2, t] are held. When there are more than twice the number
-    wanted, `every` is doubled: which are held depends on t alone. The memory of all that will be held is taken at the
-    start: a run that fits then fits to its end.
-
-    >>> draws = KeptDraws(2, (1, 1))
-    >>> for step in range(1, 101):
-    ...     if draws.is_due(step):
-    ...         draws.add(step, np.zeros((1, 1), np.float32))
-    >>> sorted(draws.held), draws.every
-    ([48, 64, 80, 96], 16)
-    """
-
-    def __init__(self, wanted: int, shape: tuple[int, int]):
-        self.wanted = max(1, min(wanted, DRAW_BYTES // (2 * 4 * shape[0] * shape[1])))
-        self.every = 1
-        self.held: dict[int, np.ndarray] = {}
-        self._shape = shape
-        self._spare: list[np.ndarray] = []
-        self._make_spare()
-
-    def is_due(self, step: int) -> bool:
-        return step % self.every == 0
-
-    def add(self, step: int, phi: np.ndarray) -> None:
-        self.held[step] = self._spare.pop()
-        np.copyto(self.held[step], phi)
-        self._forget(step)
-        while len(self.held) > 2 * self.wanted:
-            self.every *= 2
-            self._forget(step)
-        self._make_spare()
-
-    def restore(self, every: int, held: dict[int, np.ndarray]) -> None:
-        self.every, self.held = every, dict(held)
-        self._spare.clear()
-        self._make_spare()
-
-    def _make_spare(self) -> None:
-        # New ones, as a checkpoint may be writing those that were forgotten; ones, as zeros would take no memory yet.
-        while len(self._spare) + len(self.held) < 2 * self.wanted + 1:
-            self._spare.append(np.ones(self._shape, np.float32))
-
-    def _forget(self, step: int) -> None:
-        self.held = {at: phi for at, phi in self.held.items() if 2 * at >= step and at % self.every == 0}
-
-    def chosen(self, step: int) -> dict[int, np.ndarray]:
-        """As many as were wanted, or fewer, of the second half of a run of `step` steps."""
-        steps = [at for at in self.held if 2 * at >= step]
-        places = np.unique(np.linspace(0, len(steps) - 1, min(self.wanted, len(steps))).round().astype(int))
-        return {steps[place]: self.held[steps[place]] for place in places}
+ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
+EFFECTIVE_SHARE = 0.6  # or this share of the draws kept, where memory allows fewer
+MOST_BAND_PASSES = 4_000  # over the corpus while sampling
+FINDING, SAMPLING = "finding", "sampling"
 
 
 class Training:
-    """All that changes while a model learns."""
+    """All that changes while a model learns.
 
-    def __init__(self, learner: TopicChain, settings: TopicSettings):
-        theta = learner.theta
-        self.learner, self.settings = learner, settings
-        self.draws = KeptDraws(settings.draws, theta.shape)
-        self.counts = np.zeros(len(theta), np.int64)
-        self.documents = 0
+    Args:
+        finder: None for a chain that begins from nothing.
+        learner: the chain; None while topics are being found.
+    """
+
+    def __init__(
+        self, settings: TopicSettings, model: ExpandedMean, seed: int, finder: Finder | None,
+        learner: TopicChain | None,
+    ):  # fmt: skip
+        self.settings, self.model, self.seed, self.finder = settings, model, seed, finder
+        self._learner = learner
+        shape = (model.words, model.topics)
+        self.draws = KeptDraws(settings.draws if settings.samples else 0, shape)
+        self.counts = np.zeros(model.words, np.int64)
+        self.documents = self.sampled_from = 0  # documents seen, and how many of them before sampling began
         self.size: float = 0  # S, at the last step
-        self.sample = Documents.of([])
+        self.sample = Reservoir(seed)
         self.held_out: HeldOut | None = None
+        self.watched: HeldOut | None = None  # by which convergence is judged
         self.history: list[HistoryRow] = []
         self.seconds = {"learning": 0.0, "evaluating": 0.0}
+        self.scales: dict[int, list[float]] = {}  # theta_.k after some steps, with the Langevin time first
         self._written: dict[int, str] = {}  # the SHA-256 of draws that are beside a checkpoint already
+
+    @property
+    def phase(self) -> str:
+        return FINDING if self._learner is None else SAMPLING
+
+    @property
+    def learner(self) -> TopicChain:
+        assert self._learner is not None, "topics are still being found"
+        return self._learner
+
+    @property
+    def steps(self) -> int:
+        """Of both phases."""
+        found = 0 if self.finder is None else self.finder.steps
+        return found + (0 if self._learner is None else self._learner.steps)
+
+    @property
+    def phi(self) -> np.ndarray:
+        """(words, topics), as it is now."""
+        if self._learner is None and self.finder is not None:
+            return self.finder.phi
+        return self.learner.phi
+
+    @property
+    def gamma(self) -> float | np.ndarray:
+        """The prior of a document's topics, as it is now."""
+        if self._learner is None and self.finder is not None:
+            return self.finder.prior.gamma
+        return self.learner.model.gamma
 
     def hold_out(self, documents: Documents) -> None:
         """Documents to be evaluated while learning, and reported at the end."""
         if len(documents):
-            self.held_out = HeldOut(documents, self.learner.model.gamma, visit_seed(self.learner.seed, "held out"))
-            self.sample = documents.take(range(min(SAMPLE_DOCUMENTS, len(documents))))
+            self.held_out = HeldOut(documents, visit_seed(self.seed, "held out"))
 
-    def step(self, batch: DocumentBatch) -> None:
-        self.learner.step(batch)
-        # each once, if they are that few
-        if self.held_out is None and self.documents < min(SAMPLE_DOCUMENTS, batch.size):
-            missing = min(SAMPLE_DOCUMENTS - self.documents, len(batch.documents))
-            self.sample = Documents.concatenate([self.sample, batch.documents.take(range(missing))])
+    def step(self, batch: DocumentBatch, store: Any = None) -> None:
+        if self._learner is None and self.finder is not None:
+            self.finder.step(batch, store)
+        else:
+            self.learner.step(batch)
+            self._keep_draw()
+        if not batch.is_known:
+            self.sample.add(batch.documents)
         self.counts += np.bincount(batch.documents.words, minlength=len(self.counts))
         self.documents += len(batch.documents)
         self.size = batch.size
-        if self.draws.is_due(self.learner.steps):
-            self.draws.add(self.learner.steps, self.learner.phi)
+
+    def _keep_draw(self) -> None:
+        step, learner = self.learner.steps, self.learner
+        if not self.draws.is_due(step):
+            return
+        self.draws.add(step, learner.phi)
+        size = learner.fixed_size
+        if size is not None:
+            time = step * langevin_step(size, self.settings.friction if "momentum" in learner.recipe.diffusion else None)
+            self.scales[step] = [time, *learner.theta.sum(axis=0, dtype=np.float64).tolist()]
+            self.scales = {at: row for at, row in self.scales.items() if at in self.draws.held}
+
+    def begin_sampling(self, stream: DocumentStream) -> None:
+        """From the topics found, with priors learnt from sampled counts and frozen, at the scale of the posterior."""
+        finder = self.finder
+        assert finder is not None
+        priors = self._priors(finder, stream)
+        model = replace(self.model, size=self.size, alpha=priors.alpha, gamma=priors.gamma)
+        self._learner = learner_of(model, self.settings.sampler, replace(self.settings, alpha=priors.alpha), self.seed)
+        theta = at_posterior_scale(finder.phi, priors.alpha, visit_seed(self.seed, "scale") % 2**63)
+        self._learner.start_at(theta)
+        self.sampled_from = self.documents
+        noise, wanted = self.noise(), self.settings.noise
+        if wanted is not None:
+            longest = self._learner.step_size(0)
+            self._learner.fixed_size = longest if noise is None else noise.step_size(NOISE_MARGIN * wanted)
+
+    def _priors(self, finder: Finder, stream: DocumentStream) -> LearntPriors:
+        """Those of the posterior that is sampled: a person's own, else from the topics that tokens were sampled in."""
+        fixed, store = self.settings, stream.store
+        start = LearntPriors(finder.prior.gamma.astype(np.float64), finder.alpha)
+        learnt = start
+        if store is not None and store.keeps_topics and len(store):
+            places = np.arange(len(store))
+            if len(store) > PRIOR_DOCUMENTS:
+                places = np.random.default_rng(self.seed).choice(places, PRIOR_DOCUMENTS, replace=False)
+            learnt = learnt_priors(store.take(places), store.topics(places), self.model.words, start)
+        gamma = learnt.gamma if fixed.gamma_given is None else np.full(len(learnt.gamma), fixed.gamma_given, np.float32)
+        alpha = learnt.alpha if fixed.alpha_given is None else fixed.alpha_given
+        return LearntPriors(np.asarray(gamma, np.float32), float(alpha))
 
     def noise(self) -> StepNoise | None:
-        """At the topics as they are, from the sample documents; None where there are too few."""
-        if len(self.sample) < 2:
+        """At the topics as they are, from the sample documents; None where there are too few, or no chain."""
+        documents = self.sample.documents
+        if self._learner is None or len(documents) < 2:
             return None
         model, learner = replace(self.learner.model, size=self.size), self.learner
         return noise_of(
-            model, learner.recipe, learner.theta, self.sample, batch_size=self.settings.batch_size,
-            seed=visit_seed(learner.seed, "noise"), visit=self.documents,
+            model, learner.recipe, learner.theta, documents, batch_size=self.settings.batch_size or len(documents),
+            seed=visit_seed(self.seed, "noise"), visit=self.documents,
         )  # fmt: skip
 
-    def calm(self, total: int | None) -> None:
-        """Once the topics are found, make the step so small that gradient noise is what the settings ask for.
+    def scale_check(self) -> ScaleCheck | None:
+        """Of the law of theta_.k; None where no chain was given its scale."""
+        if self.finder is None or self._learner is None or not self.scales:
+            return None
+        rows = np.array([row for _, row in sorted(self.scales.items())])
+        model = self.learner.model
+        return check_scales(rows[:, 1:], model.words * model.alpha, rows[:, 0])
 
-        Args:
-            total: the documents of the run, as far as they are known.
-        """
-        wanted, learner = self.settings.noise, self.learner
-        if wanted is None or learner.fixed_size is not None:
-            return
-        if self.documents >= FINDING_SHARE * (total or LONG_STREAM):
-            noise, scheduled = self.noise(), learner.step_size(learner.steps)
-            learner.fixed_size = scheduled if noise is None else min(noise.step_size(NOISE_MARGIN * wanted), scheduled)
+    def effective(self) -> float:
+        """Effective draws among those kept; NaN where there are too few."""
+        held = self.draws.chosen(self.learner.steps) if self._learner is not None else {}
+        return effective_draws(np.stack(list(held.values()))).median if len(held) > 1 else math.nan
 
     def is_evaluation_due(self) -> bool:
-        if self.held_out is None or not self.history:
-            return self.held_out is not None and self.documents >= FIRST_EVALUATION
+        watched = self.held_out or self.watched
+        if self.settings.finds and self.phase == SAMPLING:
+            return False  # the draws are evaluated at the end
+        if watched is None or not self.history:
+            return self.documents >= FIRST_EVALUATION and (watched is not None or self.settings.finds)
         last = self.history[-1].documents
-        return self.documents >= max(EVALUATION_GROWTH * last, last + EVALUATION_GAP * len(self.held_out.documents))
+        return self.documents >= max(EVALUATION_GROWTH * last, last + EVALUATION_GAP * len(watched.documents))
 
     def evaluate(self) -> None:
-        """On the held-out documents, unless that was done at this very place."""
-        if self.held_out is None or (self.history and self.history[-1].documents == self.documents):
+        """On the held-out documents, unless that was done at this very place.
+
+        Without any, and to judge convergence alone, on some that are learnt from.
+        """
+        if self.history and self.history[-1].documents == self.documents:
+            return
+        watched = self.held_out or self.watched
+        if watched is None and self.settings.finds:
+            watched = self.watched = _watched(self.sample.documents, self.seed)
+        if watched is None:
             return
         begin = now()
-        figures = self.held_out.evaluate(self.learner.phi, EVALUATION_SWEEPS)
+        figures = watched.evaluate(self.phi, self.gamma, EVALUATION_SWEEPS, is_warm=self.settings.finds)
         self.history.append(HistoryRow(self.documents, self.seconds["learning"], *figures))
         self.seconds["evaluating"] += now() - begin
 
+    def gain(self) -> float:
+        """By what fraction perplexity fell while the documents seen doubled, up to the last evaluation; inf: unknown."""
+        rows = self.history
+        if len(rows) < 2 or rows[-1].documents < 2 * rows[0].documents:
+            return math.inf
+        seen, logs = np.log([row.documents for row in rows]), np.log([row.single for row in rows])
+        return float(np.interp(seen[-1] - math.log(2), seen, logs) - logs[-1])
+
     def snapshot(self) -> Snapshot:
         """For a checkpoint; nothing in it changes later."""
-        arrays = self.learner.saved() | {"counts": self.counts.copy()}
-        arrays |= {"sample_starts": self.sample.starts, "sample_words": self.sample.words}
-        evaluations = 0
-        if self.held_out is not None:
-            arrays["total"], evaluations = self.held_out.total.copy(), self.held_out.evaluations
+        arrays: dict[str, np.ndarray] = {"counts": self.counts.copy()}
+        arrays |= {} if self._learner is None else self._learner.saved()
+        arrays |= {} if self.finder is None else {f"finder_{name}": a for name, a in self.finder.saved().items()}
+        if self._learner is not None and self.finder is not None:
+            arrays["chain_gamma"] = np.asarray(self._learner.model.gamma)
+        sample, labels = self.sample.saved()
+        arrays |= sample
+        for name, watched in (("held", self.held_out), ("watched", self.watched)):
+            arrays |= {} if watched is None else watched.saved(name)
         record = {
             "documents": self.documents, "size": self.size, "seconds": dict(self.seconds), "every": self.draws.every,
-            "history": [list(row) for row in self.history], "evaluations": evaluations,
-            "fixed_size": self.learner.fixed_size,
+            "history": [list(row) for row in self.history], "phase": self.phase, "sampled_from": self.sampled_from,
+            "fixed_size": None if self._learner is None else self._learner.fixed_size, "labels": labels,
+            "chain_alpha": None if self._learner is None else self._learner.model.alpha,
+            "scales": {str(step): row for step, row in self.scales.items()},
         }  # fmt: skip
         return Snapshot(arrays, record, TopicDrawFiles(dict(self.draws.held), self._written))
 
     def restore(self, saved: Saved, draws: dict[int, np.ndarray]) -> None:
         arrays, record = saved.arrays, saved.record
-        self.learner.restore(arrays)
-        self.learner.fixed_size = record["fixed_size"]
+        if self.finder is not None:
+            state = {name.removeprefix("finder_"): a for name, a in arrays.items() if name.startswith("finder_")}
+            self.finder.restore(state)
+            if record["phase"] == SAMPLING:
+                model = replace(self.model, size=record["size"], alpha=record["chain_alpha"], gamma=arrays["chain_gamma"])
+                self._learner = learner_of(
+                    model, self.settings.sampler, replace(self.settings, alpha=model.alpha), self.seed
+                )
+        if self._learner is not None:
+            self._learner.restore(arrays)
+            self._learner.fixed_size = record["fixed_size"]
         self.counts, self.documents = arrays["counts"].copy(), int(record["documents"])
-        self.size = record["size"]
-        self.sample = Documents(arrays["sample_starts"], arrays["sample_words"])
+        self.size, self.sampled_from = record["size"], int(record["sampled_from"])
+        self.sample.restore(arrays, record["labels"])
         self.seconds = dict(record["seconds"])
         self.history = [HistoryRow(int(row[0]), *row[1:]) for row in record["history"]]
         self.draws.restore(int(record["every"]), draws)
-        if self.held_out is not None and "total" in arrays:
-            self.held_out.total, self.held_out.evaluations = arrays["total"].copy(), int(record["evaluations"])
+        self.scales = {int(step): row for step, row in record["scales"].items()}
+        if "watched_total" in arrays:
+            self.watched = _watched(self.sample.documents, self.seed)
+        for name, watched in (("held", self.held_out), ("watched", self.watched)):
+            if watched is not None and f"{name}_total" in arrays:
+                watched.restore(name, arrays)
+
+
+WATCHED_DOCUMENTS = 250
+
+
+def _watched(documents: Documents, seed: int) -> HeldOut | None:
+    """Some of the documents learnt from, where none is held out: their perplexity shows when nothing changes."""
+    chosen = documents.take(range(min(WATCHED_DOCUMENTS, len(documents))))
+    try:
+        return HeldOut(chosen, visit_seed(seed, "watched"))
+    except InputError:  # none has ten words
+        return None
 
 
 def begin(settings: TopicSettings, parameters: dict[str, Any], vocabulary: Vocabulary) -> Training:
     """A model that has seen nothing."""
+    seed, words, topics = parameters["seed"], len(vocabulary), parameters["topics"]
     model = ExpandedMean(
-        words=len(vocabulary), topics=parameters["topics"], size=1, alpha=settings.alpha, gamma=settings.gamma,
-        sweeps=settings.sweeps, burn_in=settings.burn_in, estimator=settings.estimator, start=settings.start,
-        floor=settings.floor,
+        words=words, topics=topics, size=1, alpha=settings.alpha, gamma=settings.gamma, sweeps=settings.sweeps,
+        burn_in=settings.burn_in, estimator=settings.estimator, start=settings.start, floor=settings.floor,
     )  # fmt: skip
-    return Training(learner_of(model, settings.sampler, settings, parameters["seed"]), settings)
+    if not settings.finds:
+        return Training(settings, model, seed, None, learner_of(model, settings.sampler, settings, seed))
+    find = settings.finding
+    prior = TopicPrior(topics, find.gamma, settings.gamma_given is not None)
+    return Training(settings, model, seed, Finder(words, topics, find.alpha, prior, find.sweeps, find.burn_in, seed), None)
 
 
 def visit_seed(seed: int, purpose: str) -> int:
@@ -206,21 +294,26 @@ def visit_seed(seed: int, purpose: str) -> int:
 
 
 class Learning:
-    """What the driver's loop drives (`Work` in driver/loop.py): a batch for every step, to the end of the stream.
+    """What the driver's loop drives (`Work` in driver/loop.py): a batch for every step, to the end of both phases.
 
     Args:
         identity: what the run is made of; it goes into checkpoints.
     """
 
-    label, unit = "learning", "documents"
+    unit = "documents"
     total: int | None = None  # only the stream knows its end
 
     def __init__(self, training: Training, stream: DocumentStream, identity: dict[str, Any]):
         self.training, self.stream, self.identity = training, stream, identity
+        self._next_look = 0  # documents at which effective draws are counted again
+
+    @property
+    def label(self) -> str:
+        return "finding topics" if self.training.phase == FINDING else "sampling"
 
     @property
     def step(self) -> int:
-        return self.training.learner.steps
+        return self.training.steps
 
     def advance(self, count: int, following: int) -> bool:
         return all(self._learn_batch() for _ in range(count))
@@ -236,27 +329,62 @@ class Learning:
 
     def snapshot(self) -> Snapshot:
         found = self.training.snapshot()
-        more = {"identity": self.identity, "step": self.step, "cursor": self.stream.corpus.cursor}
-        return found._replace(record=found.record | more)
+        more = {"identity": self.identity, "step": self.step, "cursor": self.stream.cursor}
+        store = {} if self.stream.store is None else self.stream.store.saved()
+        return found._replace(arrays=found.arrays | store, record=found.record | more)
 
     def reached(self) -> tuple[int, int | None, str]:
-        history = self.training.history
-        note = f"perplexity {history[-1].single:,.0f}" if history else ""
-        return self.training.documents, self.stream.expected_total(), note
+        training = self.training
+        note = f"perplexity {training.history[-1].single:,.0f}" if training.history else ""
+        if training.phase == SAMPLING and training.finder is not None:
+            note = f"sampling, {len(training.draws.held)} draws"
+        return training.documents, self.stream.expected_total(), note
 
     def where(self) -> str:
         return f"stopped after {self.training.documents:,} documents, the batch is finished and saved"
 
     def _learn_batch(self) -> bool:
         training, begin = self.training, now()
+        if training.finder is not None and training.phase == FINDING and self._is_found():
+            if not training.settings.samples:
+                return False
+            training.begin_sampling(self.stream)
+        elif training.finder is not None and training.phase == SAMPLING and self._is_sampled():
+            return False
         batch = self.stream.next()
         if batch is not None:
-            training.step(batch)
-            training.calm(self.stream.expected_total())
+            training.step(batch, self.stream.store)
         training.seconds["learning"] += now() - begin
         if training.is_evaluation_due():
             training.evaluate()
         return batch is not None
+
+    def _is_late(self) -> bool:
+        minutes = self.training.settings.minutes
+        return minutes is not None and sum(self.training.seconds.values()) >= 60 * minutes
+
+    def _is_found(self) -> bool:
+        """Whether finding is over: by the passes asked for, else where perplexity no longer falls."""
+        training, stream, passes = self.training, self.stream, self.training.settings.passes
+        if stream.store is None or stream.lap == 0 or self._is_late():
+            return self._is_late() and training.steps > 0
+        if passes is not None:
+            return stream.documents >= passes * len(stream.store)
+        if training.history and training.history[-1].documents != training.documents:
+            return False  # judged at evaluations alone
+        return stream.lap >= FEWEST_PASSES and training.gain() < CONVERGED_GAIN
+
+    def _is_sampled(self) -> bool:
+        """Whether there are draws enough: looked at whenever the documents sampled from have grown by a quarter."""
+        training, store = self.training, self.stream.store
+        sampled = training.documents - training.sampled_from
+        if self._is_late() or (store is not None and sampled >= MOST_BAND_PASSES * len(store)):
+            return True
+        if training.settings.minutes is not None or sampled < self._next_look:
+            return False
+        self._next_look = math.ceil(1.25 * sampled)
+        wanted = min(ENOUGH_EFFECTIVE, EFFECTIVE_SHARE * training.draws.wanted)
+        return training.effective() >= wanted
 
 
 def learn(work: Learning, folder: Path | None = None, show: bool = True) -> NonFiniteError | None:
@@ -278,5 +406,6 @@ def learn(work: Learning, folder: Path | None = None, show: bool = True) -> NonF
     finally:
         if checkpoint is not None:
             checkpoint.close()
-    work.training.evaluate()
+    if not (work.training.settings.finds and work.training.phase == SAMPLING):
+        work.training.evaluate()
     return None

@@ -19,6 +19,7 @@ from ergodica.host.validate import positive_number, whole
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import Expectations, expectations
 from ergodica.lda.gibbs.cached import cached_njit, prange
+from ergodica.lda.gibbs.checks import prior_of
 from ergodica.targets import Box, External
 
 # The median of Gamma(1e-4, 1) is about 2^-10000, and float32 ends at 2^-149: the floor is part of the model.
@@ -39,7 +40,7 @@ class ExpandedMean:
     Args:
         words, topics: V and K.
         size: S, the number of documents that a batch stands for.
-        alpha: of the words in a topic. gamma: of the topics in a document.
+        alpha: of the words in a topic. gamma: of the topics in a document, a number or one for each topic.
         sweeps, burn_in, estimator, start, kernel: as in `gibbs.expectations`.
         floor: on theta; a part of the model.
 
@@ -53,7 +54,7 @@ class ExpandedMean:
     size: float
     """S; `LDA` sets it to what is known at each step."""
     alpha: float
-    gamma: float
+    gamma: float | np.ndarray
     sweeps: int
     burn_in: int
     estimator: str = "rao-blackwell"
@@ -64,8 +65,9 @@ class ExpandedMean:
     def __post_init__(self):
         for name in ("words", "topics"):
             whole(name, getattr(self, name), 1)
-        for name in ("size", "alpha", "gamma", "floor"):
+        for name in ("size", "alpha", "floor"):
             positive_number(name, getattr(self, name))
+        prior_of(self.gamma, self.topics)
 
     def init(self, seed: int = 0, evenness: float = 1.0, mean: float = 1.0) -> np.ndarray:
         """Independent Gamma numbers of shape `evenness`: 1 as in the paper, more for topics that begin similar.

@@ -22,20 +22,26 @@ from ergodica.lda.corpus.documents import is_csr
 from ergodica.lda.corpus.reading import texts
 
 SHARE_SWEEPS, SHARE_BURN_IN = 50, 25
+WARM_SWEEPS, WARM_BURN_IN = 5, 1
 AT_A_TIME = 500  # documents
 PRODUCTS_HELD = 1 << 24  # of eta times phi held at a time
 
 
 def shares(
-    phi: np.ndarray, documents: Documents, gamma: float, seed: int, visit: int = 0, sweeps: int = SHARE_SWEEPS
+    phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, seed: int, visit: int = 0, sweeps: int = SHARE_SWEEPS
 ) -> np.ndarray:
     """(n, K) eta_dk = (A_dk + gamma) / (A_d. + K gamma), A the expected counts of the document's topics."""
     burn_in = min(SHARE_BURN_IN, sweeps // 2)
     found = gibbs.expectations(
         phi, documents, gamma, sweeps=sweeps, burn_in=burn_in, seed=seed, visit=visit, want="shares"
     )
-    counts = found.shares.astype(np.float64) + gamma
-    return counts / counts.sum(axis=1, keepdims=True)
+    return eta_of(found.shares, gamma)
+
+
+def eta_of(counts: np.ndarray, gamma: float | np.ndarray) -> np.ndarray:
+    """(n, K) the shares that expected counts stand for."""
+    smoothed = counts.astype(np.float64) + gamma
+    return smoothed / smoothed.sum(axis=1, keepdims=True)
 
 
 def numbered(given: Any, vocabulary: Vocabulary) -> Iterator[Documents]:
@@ -119,8 +125,8 @@ def unigram_law(counts: np.ndarray) -> np.ndarray:
 
 
 def perplexity(
-    single: np.ndarray, draws: Sequence[np.ndarray], batches: Iterable[Documents], gamma: float, counts: np.ndarray,
-    seed: int,
+    single: np.ndarray, draws: Sequence[np.ndarray], batches: Iterable[Documents],
+    gamma: float | np.ndarray, counts: np.ndarray, seed: int,
 ) -> Perplexity:  # fmt: skip
     """Of documents that were not learnt from.
 
@@ -157,16 +163,45 @@ def check_test_words(tokens: int, documents: int) -> None:
 class HeldOut:
     """Documents evaluated again and again while a model learns: p of their test words, now and on average so far."""
 
-    def __init__(self, documents: Documents, gamma: float, seed: int):
-        self.documents, self.gamma, self.seed = documents, gamma, seed
+    def __init__(self, documents: Documents, seed: int):
+        self.documents, self.seed = documents, seed
         self.train, self.test = documents.split_tenth()
         check_test_words(self.test.tokens, len(documents))
         self.total, self.evaluations = np.zeros(self.test.tokens), 0
+        self._topics = np.zeros(self.train.tokens, np.uint16)  # where the last evaluation left the tokens
 
-    def evaluate(self, phi: np.ndarray, sweeps: int = SHARE_SWEEPS) -> tuple[float, float]:
-        """(single, averaged); every evaluation has random numbers of its own."""
+    def evaluate(
+        self, phi: np.ndarray, gamma: float | np.ndarray, sweeps: int = SHARE_SWEEPS, is_warm: bool = False
+    ) -> tuple[float, float]:
+        """(single, averaged); every evaluation has random numbers of its own.
+
+        Args:
+            is_warm: begin where the last one ended, with a few sweeps: for topics that move little in between.
+        """
         visit = self.evaluations * len(self.documents)
-        p = word_probabilities(phi, shares(phi, self.train, self.gamma, self.seed, visit, sweeps), self.test)
+        if is_warm and self.evaluations:
+            counts = gibbs.expectations(
+                phi, self.train, gamma, sweeps=WARM_SWEEPS, burn_in=WARM_BURN_IN, seed=self.seed, visit=visit,
+                want="shares", start="given", topics=self._topics,
+            ).shares  # fmt: skip
+        else:
+            burn_in = min(SHARE_BURN_IN, sweeps // 2)
+            counts = gibbs.expectations(
+                phi, self.train, gamma, sweeps=sweeps, burn_in=burn_in, seed=self.seed, visit=visit, want="shares",
+                topics=self._topics if is_warm else None,
+            ).shares  # fmt: skip
+        p = word_probabilities(phi, eta_of(counts, gamma), self.test)
         self.total += p
         self.evaluations += 1
         return float(np.exp(-np.log(p).mean())), float(np.exp(-np.log(self.total / self.evaluations).mean()))
+
+    def saved(self, name: str) -> dict[str, np.ndarray]:
+        """For a checkpoint."""
+        return {
+            f"{name}_total": self.total.copy(), f"{name}_evaluations": np.array(self.evaluations),
+            f"{name}_topics": self._topics.copy(),
+        }  # fmt: skip
+
+    def restore(self, name: str, saved: dict[str, np.ndarray]) -> None:
+        self.total, self.evaluations = saved[f"{name}_total"].copy(), int(saved[f"{name}_evaluations"])
+        self._topics = saved[f"{name}_topics"].copy()

@@ -1,4 +1,4 @@
-"""The priors of a topic model, learnt from sampled counts: gamma of the topics in a document, alpha of words in a topic.
+"""The priors of a topic model, learnt from sampled counts: gamma of topics in a document, alpha of words in a topic.
 
 Both are Dirichlet priors of counts, whose likelihood (Minka, 2000, Estimating a Dirichlet distribution) rises with
 

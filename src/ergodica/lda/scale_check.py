@@ -12,15 +12,20 @@ that has found its topics by other means must be given its scale (`at_posterior_
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from ergodica.diagnostics.columns import size_of_mean
 from ergodica.errors import InputError
+from ergodica.lda.topics import top_words
 
 FEWEST_SCALES = 10  # draws, for a verdict
 FALSE_ALARM = 1e-3
 # In sds of theta_.k, and of its variance: what a step of finite length may do. Bands of phi do not feel that.
 TOLERATED = 0.1
+FEWEST_RANKED_DRAWS = 8  # below that there is nothing to estimate from
+LOW_QUANTILE = 0.05
 _FURTHEST = 8.0  # sds; beyond, how far out a number is does not matter
 
 
@@ -112,3 +117,24 @@ def _correlations(times: np.ndarray) -> tuple[float, float]:
         return 1.0, 1.0
     apart = np.abs(times[:, None] - times)
     return float(np.mean(np.exp(-apart))), float(np.mean(np.exp(-2 * apart)))
+
+
+class EffectiveDraws(NamedTuple):
+    """Effective sizes of the probabilities of top words: their median, and what 95 % of them exceed."""
+
+    median: float
+    low: float
+
+
+def effective_draws(draws: np.ndarray, count: int = 10) -> EffectiveDraws:
+    """Of (draws, words, topics): the `count` likeliest words of every topic, by the mean of the draws.
+
+    >>> effective_draws(np.random.default_rng(0).dirichlet(np.ones(30), (400, 2)).swapaxes(1, 2)).median > 200
+    True
+    """
+    if len(draws) < FEWEST_RANKED_DRAWS:
+        return EffectiveDraws(np.nan, np.nan)
+    words = top_words(np.mean(draws, axis=0, dtype=np.float64), count)  # (topics, count)
+    values = np.asarray(draws[:, words, np.arange(len(words))[:, None]], np.float64)
+    sizes = size_of_mean(values[None]).ravel()
+    return EffectiveDraws(float(np.nanmedian(sizes)), float(np.nanquantile(sizes, LOW_QUANTILE)))

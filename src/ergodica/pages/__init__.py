@@ -38,7 +38,7 @@ def _environment(package: str) -> jinja2.Environment:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"number": number, "percent": percent, "duration": duration, "clipped": clipped}
+    environment.filters |= {"number": number, "percent": percent, "duration": duration, "clipped": clipped, "signed": signed}
     environment.tests["nan"] = math.isnan
     return environment
 
@@ -85,6 +85,11 @@ def percent(share: float) -> str:
     points = 100 * share
     digits = 0 if points >= 9.95 else 1 if points >= 0.995 else 2
     return f"{points:.{digits}f} %" if points >= 0.005 or points == 0 else "< 0.01 %"
+
+
+def signed(value: float) -> str:
+    """Two digits after the point, with the sign of mathematics: 0.12, −0.03."""
+    return ("−" if value < 0 else "") + f"{abs(value):.2f}"
 
 
 def duration(seconds: float) -> str:

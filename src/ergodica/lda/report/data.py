@@ -90,7 +90,8 @@ def _kept(content: Content, level: DetailLevel) -> list[int]:
 
 def _document(document: PageDocument, level: DetailLevel) -> list[Any]:
     parts = [figure for k, share in document.parts for figure in (k, _short(share, 2))]
-    return [document.title, document.url, document.date, clipped(document.opening, level.opening), parts]
+    opening = clipped(document.opening, level.opening)
+    return [document.title, document.id, document.url, document.date, opening, parts]
 
 
 def _short(value: float, digits: int = 3) -> float | None:

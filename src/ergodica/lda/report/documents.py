@@ -21,6 +21,7 @@ class PageDocument(NamedTuple):
     """A document with what is known of it, "" where nothing is; `parts`: its largest topics with their shares."""
 
     title: str
+    id: str
     url: str
     date: str
     opening: str
@@ -35,10 +36,12 @@ def documents_of(documents: Sequence[dict[str, Any]], shares: np.ndarray) -> tup
 def _document(number: int, document: dict[str, Any], shares: np.ndarray) -> PageDocument:
     order = np.argsort(-shares, kind="stable")[:MOST_PARTS]
     parts = tuple((int(k), float(shares[k])) for k in order if shares[k] >= LEAST_PART)
-    title = _text(document, "title") or _text(document, "id") or f"Document {number:,}"
+    name = _text(document, "id")
+    title = _text(document, "title") or name or f"Document {number:,}"
     begin = begin_of(document.get("date", ""))
     opening = clipped(" ".join(document.get("words", ())), OPENING_LENGTH)
-    return PageDocument(title, safe_url(document.get("url", "")), "" if begin is None else begin.text, opening, parts)
+    url, day = safe_url(document.get("url", "")), "" if begin is None else begin.text
+    return PageDocument(title, "" if name == title else name, url, day, opening, parts)
 
 
 def _text(document: dict[str, Any], name: str) -> str:

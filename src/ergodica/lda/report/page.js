@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  const WORDS_SHOWN = 20, ROWS_FIRST = 30, RESULTS_SHOWN = 12;
+  const WORDS_SHOWN = 20, ROWS_FIRST = 30, RESULTS_SHOWN = 10;
   const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
@@ -72,15 +72,15 @@
     return element("a", { href: "#topic-" + number, "data-topic": number, title: name + words }, ...children);
   }
   function entry(place, share) {
-    const [title, url, date, opening, parts] = data.documents[place], name = element("bdi", {}, title);
+    const [title, id, url, date, opening, parts] = data.documents[place], name = element("bdi", {}, title);
     const head = element("h4", {});
     head.append(url ? element("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, name) : name);
-    const facts = [date, share === undefined ? "" : percent(share) + " of its words"].filter(Boolean).join(" · ");
+    const facts = [id && "\u2068" + id + "\u2069", date, share === undefined ? "" : percent(share) + " of its words"];
     const links = element("ul", { class: "chips", "aria-label": "Topics of the document" });
     for (let i = 0; i < parts.length; i += 2) {
       if (share === undefined || parts[i] !== chosen) links.append(element("li", {}, topicLink(parts[i], parts[i + 1])));
     }
-    return element("li", {}, head, element("p", { class: "facts" }, facts), element("p", {}, element("bdi", {}, opening)), links);
+    return element("li", {}, head, element("p", { class: "facts" }, facts.filter(Boolean).join(" · ")), element("p", { class: "opening" }, element("bdi", {}, opening)), links);
   }
   function showDocuments(topic) {
     const none = element("li", { class: "note" }, "No sample document has a tenth of its words from this topic.");
@@ -161,17 +161,15 @@
   }
 
   // Search
+  let words = null, texts = null;
   function foundWords(wanted) {
-    const begins = [], holds = [];
-    data.words.forEach((word, i) => {
-      const place = word.toLowerCase().indexOf(wanted);
-      if (place >= 0) (place ? holds : begins).push(i);
-    });
-    return [...begins, ...holds];
+    const rank = (i) => (words[i] === wanted ? 0 : words[i].startsWith(wanted) ? 1 : 2);
+    words = words || data.words.map((word) => word.toLowerCase());
+    return words.flatMap((word, i) => (word.includes(wanted) ? [i] : []))
+      .sort((i, j) => rank(i) - rank(j) || data.frequencies[j] - data.frequencies[i] || i - j);
   }
-  let texts = null;
   function foundDocuments(wanted) {
-    texts = texts || data.documents.map(([title, , , opening]) => (title + "\n" + opening).toLowerCase());
+    texts = texts || data.documents.map(([title, id, , , opening]) => [title, id, opening].join("\n").toLowerCase());
     const terms = wanted.split(/\s+/);
     return texts.flatMap((text, i) => (terms.every((term) => text.includes(term)) ? [i] : []));
   }
@@ -192,16 +190,16 @@
     if (!found.length) return [];
     const more = found.length > RESULTS_SHOWN ? ", the first " + RESULTS_SHOWN : "";
     const entries = element("ol", { class: "entries" }, ...found.slice(0, RESULTS_SHOWN).map((place) => make(place)));
-    return [element("h3", {}, title + " (" + found.length + more + ")"), entries];
+    return [element("div", {}, element("h3", {}, title + " (" + found.length + more + ")"), entries)];
   }
   function search() {
     const wanted = query.value.trim().toLowerCase();
-    const words = wanted ? foundWords(wanted) : [], documents = wanted ? foundDocuments(wanted) : [];
-    results.replaceChildren(...block("Words", words, wordEntry), ...block("Documents", documents, (place) => entry(place)));
-    results.hidden = !words.length && !documents.length;
+    const found = wanted ? foundWords(wanted) : [], documents = wanted ? foundDocuments(wanted) : [];
+    results.replaceChildren(...block("Words", found, wordEntry), ...block("Documents", documents, (place) => entry(place)));
+    results.hidden = !found.length && !documents.length;
     const count = (n, name) => n + " " + name + (n === 1 ? "" : "s");
     byId("found").textContent = !wanted ? "" : results.hidden ? "No word of the topics and no sample document matches."
-      : count(words.length, "word") + ", " + count(documents.length, "document");
+      : count(found.length, "word") + ", " + count(documents.length, "document");
   }
   function closeSearch() {
     query.value = "";

@@ -27,8 +27,9 @@ HOSTILE = (
     "\u05e9\u05dc\u05d5\u05dd", "</style>", "<!--", "&amp;", "https://example.org", "\u2069\u202eout",
 )  # fmt: skip
 HOSTILE_URLS = (
-    "https://example.org/letters/1", "javascript:alert(1)", "JAVASCRIPT:alert(1)", " javascript:alert(1)", "data:text/html,x",
-    "file:///etc/passwd", "//example.org", "https:", "http://[", "https://exa\u202emple.org/", "https://example.org/\n",
+    "https://example.org/letters/1", "javascript:alert(1)", "JAVASCRIPT:alert(1)", " javascript:alert(1)",
+    "data:text/html,x", "file:///etc/passwd", "//example.org", "https:", "http://[", "https://exa\u202emple.org/",
+    "https://example.org/\n",
     "https://example.org/" + "x" * 2000,
 )  # fmt: skip
 FILES = ("run.json", "theta.npz", "draws.npz", "shares.npz", "vocabulary.txt", "history.csv", "documents.json")
@@ -108,7 +109,7 @@ def test_what_a_person_wants_first_comes_first(page):
         ({"noise_ratio": math.nan}, "no posterior intervals: gradient noise was not measured"),
         ({"noise_ratio": 0.05, "band": "posterior interval"}, "20 draws; bands are 90 % posterior intervals"),
         ({"band": "not a posterior"}, "bands are not a posterior's: they say how far the draws spread"),
-        ({"draws": 0, "found": True, "band": "none"}, "No bands: this is the averaged-count estimate, an optimiser's answer"),
+        ({"draws": 0, "found": True, "band": "none"}, "No bands: this is the averaged-count estimate, an optimiser's"),
         ({"draws": 1}, "No bands: the run kept one draw"),
         ({"draws": 0}, "No bands: the run kept no draws"),
     ],

@@ -1,4 +1,4 @@
-"""The page of a run: map, topics with their words and documents, perplexity, checks, in one file that needs no network."""
+"""The page of a run: map, topics with words and documents, perplexity, checks, in one file that needs no network."""
 
 import os
 from pathlib import Path

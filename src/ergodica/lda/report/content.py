@@ -78,9 +78,7 @@ def gather(fitted: Fitted) -> Content:
     )  # fmt: skip
 
 
-def _topics(
-    fitted: Fitted, order: np.ndarray, shares: np.ndarray | None, leading: np.ndarray
-) -> tuple[PageTopic, ...]:
+def _topics(fitted: Fitted, order: np.ndarray, shares: np.ndarray | None, leading: np.ndarray) -> tuple[PageTopic, ...]:
     npmi = _npmi(fitted.figures)
     words = words_of(fitted, order.tolist(), corpus_frequencies(fitted, shares))
     return tuple(

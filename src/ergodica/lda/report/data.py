@@ -51,12 +51,12 @@ class _Numbered:
         self._numbers: dict[int, int] = {}
 
     def number(self, word: PageWord) -> int:
-        if word.index not in self._numbers:
-            self._numbers[word.index] = len(self._numbers)
+        if word.place not in self._numbers:
+            self._numbers[word.place] = len(self._numbers)
             # two words that are cut to the same beginning are two words
-            text = word.word if word.word not in self.words else f"{word.word} ({word.index})"
+            text = word.word if word.word not in self.words else f"{word.word} ({word.place})"
             self.words[text] = word.frequency
-        return self._numbers[word.index]
+        return self._numbers[word.place]
 
 
 def _topic(topic: PageTopic, content: Content, words: _Numbered, level: DetailLevel) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _spread(words: tuple[PageWord, ...], count: int) -> list[PageWord]:
         return list(words)
     first, others = words[: (count + 1) // 2], words[(count + 1) // 2 :]
     particular = sorted(others, key=lambda word: -word.probability / max(word.frequency, 1e-12))[: count // 2]
-    return sorted([*first, *particular], key=lambda word: (-word.probability, word.index))
+    return sorted([*first, *particular], key=lambda word: (-word.probability, word.place))
 
 
 def _kept(content: Content, level: DetailLevel) -> list[int]:

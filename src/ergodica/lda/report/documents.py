@@ -62,7 +62,7 @@ def safe_url(text: str) -> str:
 
 
 def typical(shares: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(at most MOST_TYPICAL, topics): documents in which a topic is surely large, best first; -1 where there are no more.
+    """(at most MOST_TYPICAL, topics): documents in which a topic is surely large, best first; -1 where there is none.
 
     By the lower bound of Wilson (1927) for the share of a document that is a sample of so many words: a document of two
     words does not lead a list because both are of the topic.

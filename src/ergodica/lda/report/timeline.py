@@ -80,4 +80,8 @@ def _bins(days: list[date], known: int) -> tuple[str, list[int], Callable[[int],
     width = next(width for width in YEAR_WIDTHS if max(years) // width - min(years) // width < MOST_BINS)
     if width == 1:
         return "year", years, lambda n: f"{n:04d}"
-    return f"{width} years", [year // width for year in years], lambda n: f"{n * width:04d} to {(n + 1) * width - 1:04d}"
+    return (
+        f"{width} years",
+        [year // width for year in years],
+        lambda n: f"{n * width:04d} to {(n + 1) * width - 1:04d}",
+    )

@@ -18,10 +18,10 @@ LEAST_PROBABILITY = 1e-12  # so that a logarithm is finite
 
 
 class PageWord(NamedTuple):
-    """A word of a topic: its number in the vocabulary, its probability there with a band, and in the whole corpus."""
+    """A word of a topic: its place in the vocabulary, its probability there with a band, and in the whole corpus."""
 
     word: str
-    index: int
+    place: int
     probability: float
     low: float
     high: float
@@ -29,7 +29,7 @@ class PageWord(NamedTuple):
 
 
 def relevance(phi: np.ndarray, frequency: np.ndarray, weight: float) -> np.ndarray:
-    """weight log phi + (1 - weight) log(phi / p) (Sievert and Shirley, 2014, equation 1, https://aclanthology.org/W14-3110)."""
+    """weight log phi + (1 - weight) log(phi / p), Sievert and Shirley (2014, https://aclanthology.org/W14-3110)."""
     return np.log(phi) - (1 - weight) * np.log(frequency)
 
 

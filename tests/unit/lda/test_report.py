@@ -152,6 +152,15 @@ def test_the_page_asks_nothing_of_the_network(page):
     assert not {"link", "img", "iframe", "object", "base", "form"} & {name for name, _ in page.elements}
 
 
+def test_without_a_script_links_lead_to_topics_and_what_needs_one_is_hidden(page):
+    names = {attrs["id"] for _, attrs in page.elements if "id" in attrs}
+    links = [attrs["href"][1:] for attrs in page.all("a") if attrs["href"][0] == "#"]
+    assert {f"topic-{k}" for k in range(8)} < set(links) <= names
+    for part in ("search", "panel", "sorting", "all"):
+        assert any(attrs.get("id") == part and "hidden" in attrs for _, attrs in page.elements)
+    assert "Letter 17 about the water" in page.said() or page.said().count("Letter") > 8
+
+
 def test_the_policy_lets_only_its_own_style_and_script_run(page):
     policy = next(
         attrs["content"] for attrs in page.all("meta") if attrs.get("http-equiv") == "Content-Security-Policy"

@@ -151,7 +151,7 @@
   }
   const orders = {
     share: (a, b) => placeOf.get(a) - placeOf.get(b),
-    npmi: (a, b) => topics[placeOf.get(b)].c - topics[placeOf.get(a)].c || orders.share(a, b),
+    npmi: (a, b) => (topics[placeOf.get(b)].c ?? -2) - (topics[placeOf.get(a)].c ?? -2) || orders.share(a, b),
     number: (a, b) => a - b,
   };
   function sort(by) {

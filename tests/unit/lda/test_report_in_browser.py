@@ -1,4 +1,4 @@
-"""The page in headless Chromium: topics are chosen by mouse and keyboard, words move, things are found, on a phone too."""
+"""The page in headless Chromium: topics are chosen by mouse and keyboard, words move, things are found; on a phone."""
 
 import json
 import re
@@ -33,7 +33,7 @@ seen.largest = [title(), "Topic " + data.topics[0].n];
 
 click(one('.spot[data-topic="5"]').querySelector("circle"));
 seen.spot = [title(), location.hash, all(".on").map((part) => part.dataset.topic)];
-seen.bars = [all("#panel-words rect.mine").length, all("#panel-words rect.overall").length, all("#panel-words line").length];
+seen.bars = ["rect.mine", "rect.overall", "line"].map((kind) => all("#panel-words " + kind).length);
 const top = document.getElementById("panel").getBoundingClientRect().top;
 seen.inView = top >= -1 && top < innerHeight;
 seen.probable = words();
@@ -66,7 +66,8 @@ seen.wider.push(wider());
 document.body.dataset.seen = JSON.stringify(seen);
 """
 # A window cannot be as narrow as a phone, but a frame can; one made of the page's own text may be looked into.
-FRAME = """<!DOCTYPE html><meta charset="utf-8"><body><iframe style="border:0" width="390" height="800"></iframe><script>
+FRAME = """<!DOCTYPE html><meta charset="utf-8"><body><iframe style="border:0" width="390" height="800"></iframe>
+<script>
 const frame = document.querySelector("iframe");
 frame.addEventListener("load", () => { document.body.dataset.seen = frame.contentDocument.body.dataset.seen; });
 frame.srcdoc = TEXT;

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -154,6 +155,13 @@ def test_a_run_of_format_2_has_a_page_with_the_words_of_its_documents(tmp_path):
 )  # fmt: skip
 def test_whatever_a_run_lacks_there_is_a_page(tmp_path, figures):
     assert write_report(write_run(tmp_path, **figures)).stat().st_size > 10_000
+
+
+def test_without_matplotlib_there_is_a_page_that_says_why_it_has_no_curve(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = write_report(write_run(tmp_path)).read_text("utf-8")
+    assert "needs matplotlib, which is not installed: pip install" in text
+    assert "Map of topics" in text
 
 
 def test_coherence_checks_and_warnings_are_shown(tmp_path):

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+from markupsafe import Markup
+
+from ergodica.errors import InputError
 from ergodica.host.atomic_files import write_whole
 from ergodica.lda.report.content import Content, band_figures, gather
 from ergodica.lda.report.curve import MOST_POINTS, curve_svg
@@ -41,9 +44,11 @@ def write_report(folder: str | os.PathLike, out: str | os.PathLike | None = None
 
 def page_of(content: Content) -> str:
     """The page as text."""
+    curves, no_curve = _curves(content)
     drawn = {
         "maps": [map_of(content, size, name) for name, size in MAP_SIZES.items()],
-        "curves": [curve for name, size in CURVE_SIZES.items() if (curve := curve_svg(content, size, name))],
+        "curves": curves,
+        "no_curve": no_curve,
         "largest_share": max((topic.share for topic in content.topics if topic.share > 0), default=1.0),
         "most_points": MOST_POINTS,
         "band_figures": band_figures(content.figures),
@@ -54,3 +59,12 @@ def page_of(content: Content) -> str:
         if len(text.encode()) <= LARGEST_PAGE:
             break
     return text
+
+
+def _curves(content: Content) -> tuple[list[Markup], str]:
+    """The perplexity curves for wide and narrow windows, or why there are none."""
+    try:
+        found = [curve for name, size in CURVE_SIZES.items() if (curve := curve_svg(content, size, name))]
+    except InputError as error:  # matplotlib is an extra: without it all of the page but the curve is there
+        return [], f"Not drawn: {error}."
+    return found, "It was not measured while the run went on."

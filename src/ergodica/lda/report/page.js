@@ -24,8 +24,8 @@
     return made;
   }
   function percent(share) {
-    const points = 100 * share;
-    return points > 0 && points < 0.005 ? "< 0.01 %" : points.toFixed(points >= 9.95 ? 0 : points >= 0.995 ? 1 : 2) + " %";
+    const points = 100 * share, digits = points >= 9.95 ? 0 : points >= 0.995 ? 1 : 2;
+    return points > 0 && points < 0.005 ? "< 0.01 %" : points.toFixed(digits) + " %";
   }
   const signed = (value) => (value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(2);
   const wide = (part) => (100 * Math.min(1, part)).toFixed(1) + "%";
@@ -38,9 +38,10 @@
   }
   function wordRow(topic, i, scale) {
     const share = topic.s === null ? 1 : topic.s, word = topic.w[i], frequency = data.frequencies[word];
+    const bar = (kind, part) => shape("rect", { class: kind, width: wide(part / scale), height: "100%" });
     const bars = shape("svg", { "aria-hidden": "true" });
-    if (topic.s !== null) bars.append(shape("rect", { class: "overall", width: wide(frequency / scale), height: "100%" }));
-    bars.append(shape("rect", { class: "mine", width: wide(share * topic.p[i] / scale), height: "100%" }));
+    if (topic.s !== null) bars.append(bar("overall", frequency));
+    bars.append(bar("mine", share * topic.p[i]));
     let title = percent(topic.p[i]) + " of the topic";
     if (topic.h && topic.h[i] > topic.l[i]) {
       const ends = { x1: wide(share * topic.l[i] / scale), x2: wide(share * topic.h[i] / scale) };
@@ -48,7 +49,8 @@
       title += " (" + percent(topic.l[i]) + " to " + percent(topic.h[i]) + ")";
     }
     title += ", " + percent(frequency) + " of the corpus";
-    const row = element("li", { title }, element("bdi", {}, data.words[word]), bars, element("span", {}, percent(topic.p[i])));
+    const row = element("li", { title }, element("bdi", {}, data.words[word]), bars);
+    row.append(element("span", {}, percent(topic.p[i])));
     row.classList.toggle("match", word === marked);
     row.dataset.word = word;
     return row;
@@ -78,13 +80,16 @@
     const facts = [id && "\u2068" + id + "\u2069", date, share === undefined ? "" : percent(share) + " of its words"];
     const links = element("ul", { class: "chips", "aria-label": "Topics of the document" });
     for (let i = 0; i < parts.length; i += 2) {
-      if (share === undefined || parts[i] !== chosen) links.append(element("li", {}, topicLink(parts[i], parts[i + 1])));
+      const isNew = share === undefined || parts[i] !== chosen;
+      if (isNew) links.append(element("li", {}, topicLink(parts[i], parts[i + 1])));
     }
-    return element("li", {}, head, element("p", { class: "facts" }, facts.filter(Boolean).join(" · ")), element("p", { class: "opening" }, element("bdi", {}, opening)), links);
+    const line = element("p", { class: "facts" }, facts.filter(Boolean).join(" · "));
+    return element("li", {}, head, line, element("p", { class: "opening" }, element("bdi", {}, opening)), links);
   }
   function showDocuments(topic) {
     const none = element("li", { class: "note" }, "No sample document has a tenth of its words from this topic.");
-    byId("panel-documents").replaceChildren(...(topic.d.length ? topic.d.map(([place, share]) => entry(place, share)) : [none]));
+    const entries = topic.d.map(([place, share]) => entry(place, share));
+    byId("panel-documents").replaceChildren(...(entries.length ? entries : [none]));
   }
 
   // Time
@@ -96,32 +101,38 @@
     const bars = topic.t.flatMap((share, i) => {
       if (share === null) return [];
       const title = time.labels[i] + ": " + percent(share) + ", " + time.documents[i] + " documents";
-      const tall = Math.max(1, 100 * share / most), place = { x: (i * step).toFixed(2) + "%", width: (0.86 * step).toFixed(2) + "%" };
-      return [shape("rect", { ...place, y: (100 - tall).toFixed(1) + "%", height: tall.toFixed(1) + "%" }, shape("title", {}, title))];
+      const tall = Math.max(1, 100 * share / most), part = (figure) => figure.toFixed(2) + "%";
+      const place = { x: part(i * step), width: part(0.86 * step), y: part(100 - tall), height: part(tall) };
+      return [shape("rect", place, shape("title", {}, title))];
     });
     svg.replaceChildren(...bars);
     const peak = topic.t.indexOf(most), [left, right] = block.querySelectorAll(".ends span");
     const said = peak < 0 ? "" : "; most in " + time.labels[peak] + ", " + percent(most);
     block.querySelector("h3").textContent = "Share by " + time.unit + said;
-    svg.setAttribute("aria-label", "Share by " + time.unit + " from " + time.labels[0] + " to " + time.labels.at(-1) + said);
     left.textContent = time.labels[0];
     right.textContent = time.labels.at(-1);
+    const range = " from " + left.textContent + " to " + right.textContent;
+    svg.setAttribute("aria-label", "Share by " + time.unit + range + said);
   }
 
   // The topic that is chosen
   function select(number) {
     const topic = topics[placeOf.get(number)];
     chosen = number;
-    all("[data-topic].spot, .topic").forEach((part) => part.classList.toggle("on", Number(part.dataset.topic) === number));
+    const isChosen = (part) => Number(part.dataset.topic) === number;
+    all(".spot, .topic").forEach((part) => part.classList.toggle("on", isChosen(part)));
     all(".pick, .spot").forEach((part) => {
-      const isCurrent = Number(part.dataset.topic) === number;
+      const isCurrent = isChosen(part);
       part.setAttribute("tabindex", isCurrent ? "0" : "-1");
       isCurrent ? part.setAttribute("aria-current", "true") : part.removeAttribute("aria-current");
     });
+    // the map has fewer topics than the list, and can be reached by tab all the same
     if (!all(".spot.on").length) all(".map").forEach((map) => map.querySelector(".spot").setAttribute("tabindex", "0"));
     byId("panel-title").textContent = "Topic " + number;
-    const facts = [topic.s === null ? "" : percent(topic.s) + " of all words", topic.c === null ? "" : "coherence (NPMI) " + signed(topic.c)];
-    byId("panel-facts").textContent = facts.filter(Boolean).join(" · ");
+    const facts = [];
+    if (topic.s !== null) facts.push(percent(topic.s) + " of all words");
+    if (topic.c !== null) facts.push("coherence (NPMI) " + signed(topic.c));
+    byId("panel-facts").textContent = facts.join(" · ");
     showWords();
     showTime(topic);
     showDocuments(topic);
@@ -143,7 +154,8 @@
     return true;
   }
   function refresh() {
-    order.forEach((number, i) => rowOf.get(number).classList.toggle("away", !(isOpen || i < ROWS_FIRST || number === chosen)));
+    const isListed = (number, i) => isOpen || i < ROWS_FIRST || number === chosen;
+    order.forEach((number, i) => rowOf.get(number).classList.toggle("away", !isListed(number, i)));
     byId("all").hidden = isOpen;
   }
   function step(by) {
@@ -195,7 +207,8 @@
   function search() {
     const wanted = query.value.trim().toLowerCase();
     const found = wanted ? foundWords(wanted) : [], documents = wanted ? foundDocuments(wanted) : [];
-    results.replaceChildren(...block("Words", found, wordEntry), ...block("Documents", documents, (place) => entry(place)));
+    const blocks = [...block("Words", found, wordEntry), ...block("Documents", documents, (place) => entry(place))];
+    results.replaceChildren(...blocks);
     results.hidden = !found.length && !documents.length;
     const count = (n, name) => n + " " + name + (n === 1 ? "" : "s");
     byId("found").textContent = !wanted ? "" : results.hidden ? "No word of the topics and no sample document matches."
@@ -224,19 +237,24 @@
     const isAway = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
     if (!part || isAway || !(event.key in STEPS || event.key === "Home" || event.key === "End")) return;
     event.preventDefault();
-    const isSpot = part.matches(".spot"), kind = isSpot ? "a.spot" : "a.pick";
-    const inside = isSpot ? part.closest(".map") : list;
-    const reached = order.filter((number) => inside.querySelector(kind + '[data-topic="' + number + '"]')?.getClientRects().length);
+    const isSpot = part.matches(".spot"), inside = isSpot ? part.closest(".map") : list;
+    const linkOf = (number) => inside.querySelector((isSpot ? ".spot" : ".pick") + '[data-topic="' + number + '"]');
+    const reached = order.filter((number) => linkOf(number)?.getClientRects().length), last = reached.length - 1;
     const place = reached.indexOf(Number(part.dataset.topic)) + (STEPS[event.key] || 0);
-    const next = event.key === "Home" ? 0 : event.key === "End" ? reached.length - 1 : Math.min(Math.max(place, 0), reached.length - 1);
+    const next = event.key === "Home" ? 0 : event.key === "End" ? last : Math.min(Math.max(place, 0), last);
     go(reached[next]);
-    inside.querySelector(kind + '[data-topic="' + reached[next] + '"]').focus();
+    linkOf(reached[next]).focus();
   });
+  // a word under the pointer: the topics that have it are outlined on the map
+  function outline(word) {
+    const holds = (spot) => topics[placeOf.get(Number(spot.dataset.topic))].w.includes(word);
+    all(".spot").forEach((spot) => spot.classList.toggle("holds", word !== null && holds(spot)));
+  }
   byId("panel-words").addEventListener("mouseover", (event) => {
-    const row = event.target.closest("li"), word = row ? Number(row.dataset.word) : -1;
-    all(".spot").forEach((spot) => spot.classList.toggle("holds", topics[placeOf.get(Number(spot.dataset.topic))].w.includes(word)));
+    const row = event.target.closest("li");
+    outline(row ? Number(row.dataset.word) : null);
   });
-  byId("panel-words").addEventListener("mouseleave", () => all(".holds").forEach((spot) => spot.classList.remove("holds")));
+  byId("panel-words").addEventListener("mouseleave", () => outline(null));
   slider.addEventListener("input", showWords);
   query.addEventListener("input", search);
   byId("order").addEventListener("change", (event) => sort(event.target.value));

@@ -55,6 +55,11 @@ def test_a_word_that_never_occurred_is_not_called_particular(tmp_path):
     assert shown == set(range(1, 80, 2))
 
 
+def test_no_word_is_more_frequent_in_a_topic_than_in_all_of_them(tmp_path):
+    for topic in gather(read_run(write_run(tmp_path))).topics:
+        assert all(topic.share * word.probability <= word.frequency * (1 + 1e-6) for word in topic.words)
+
+
 def test_a_document_of_two_words_is_typical_of_nothing():
     shares, lengths = np.array([[1.0, 0.0], [0.9, 0.1], [0.95, 0.05], [0.05, 0.95]]), np.array([2, 100, 400, 3000])
     assert typical(shares, lengths)[:, 0].tolist() == [2, 1, 0, -1]

@@ -8,7 +8,7 @@ import numpy as np
 from ergodica.lda.perplexity import HistoryRow
 from ergodica.lda.report.documents import PageDocument, documents_of, typical
 from ergodica.lda.report.timeline import Timeline, timeline_of
-from ergodica.lda.report.words import PageWord, corpus_frequencies, words_of
+from ergodica.lda.report.words import PageWord, overall_frequencies, words_of
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND, band_words
 from ergodica.pages import clipped, number, percent
@@ -80,7 +80,7 @@ def gather(fitted: Fitted) -> Content:
 
 def _topics(fitted: Fitted, order: np.ndarray, shares: np.ndarray | None, leading: np.ndarray) -> tuple[PageTopic, ...]:
     npmi = _npmi(fitted.figures)
-    words = words_of(fitted, order.tolist(), corpus_frequencies(fitted, shares))
+    words = words_of(fitted, order.tolist(), overall_frequencies(fitted, shares))
     return tuple(
         PageTopic(
             k, math.nan if shares is None else float(shares[k]), npmi[k], own,

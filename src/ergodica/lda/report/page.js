@@ -1,6 +1,7 @@
 (() => {
   "use strict";
-  const WORDS_SHOWN = 20, ROWS_FIRST = 30, RESULTS_SHOWN = 10;
+  const WORDS_SHOWN = 20, ROWS_FIRST = 30, RESULTS_SHOWN = 10, LONGEST_OVERALL = 3;
+  const CUT = { class: "cut", x: "95%", width: "1.5%" };
   const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
@@ -41,6 +42,7 @@
     const bar = (kind, part) => shape("rect", { class: kind, width: wide(part / scale), height: "100%" });
     const bars = shape("svg", { "aria-hidden": "true" });
     if (topic.s !== null) bars.append(bar("overall", frequency));
+    if (topic.s !== null && frequency > scale) bars.append(shape("rect", { ...CUT, height: "100%" }));
     bars.append(bar("mine", share * topic.p[i]));
     let title = percent(topic.p[i]) + " of the topic";
     if (topic.h && topic.h[i] > topic.l[i]) {
@@ -48,7 +50,7 @@
       bars.append(shape("line", { ...ends, y1: "50%", y2: "50%" }));
       title += " (" + percent(topic.l[i]) + " to " + percent(topic.h[i]) + ")";
     }
-    title += ", " + percent(frequency) + " of the corpus";
+    title += ", " + percent(frequency) + " of all topics together";
     const row = element("li", { title }, element("bdi", {}, data.words[word]), bars);
     row.append(element("span", {}, percent(topic.p[i])));
     row.classList.toggle("match", word === marked);
@@ -57,10 +59,11 @@
   }
   function showWords() {
     const topic = topics[placeOf.get(chosen)], weight = Number(slider.value), first = ranked(topic, weight);
-    const share = topic.s === null ? 1 : topic.s;
-    const largest = first.map((i) => Math.max(share * (topic.h ? topic.h[i] : topic.p[i]), share * topic.p[i],
-      topic.s === null ? 0 : data.frequencies[topic.w[i]]));
-    const scale = Math.max(...largest, 1e-12);
+    const share = topic.s === null ? 1 : topic.s, ends = topic.h || topic.p;
+    const mine = Math.max(...first.map((i) => share * Math.max(ends[i], topic.p[i])), 1e-12);
+    const overall = topic.s === null ? 0 : Math.max(...first.map((i) => data.frequencies[topic.w[i]]));
+    // words that are common everywhere would make the bars of a small topic invisible: theirs are cut
+    const scale = Math.max(mine, Math.min(overall, LONGEST_OVERALL * mine));
     byId("weight").textContent = String(weight);
     byId("panel-words").replaceChildren(...first.map((i) => wordRow(topic, i, scale)));
   }
@@ -126,6 +129,7 @@
       part.setAttribute("tabindex", isCurrent ? "0" : "-1");
       isCurrent ? part.setAttribute("aria-current", "true") : part.removeAttribute("aria-current");
     });
+    raise();
     // the map has fewer topics than the list, and can be reached by tab all the same
     if (!all(".spot.on").length) all(".map").forEach((map) => map.querySelector(".spot").setAttribute("tabindex", "0"));
     byId("panel-title").textContent = "Topic " + number;
@@ -138,6 +142,12 @@
     showDocuments(topic);
     panel.scrollTop = 0;
     refresh();
+  }
+  // later in an SVG is on top; what is moved loses the focus
+  function raise() {
+    const focused = document.activeElement;
+    all(".spot.on").forEach((spot) => spot.parentNode.lastElementChild === spot || spot.parentNode.append(spot));
+    if (focused !== document.activeElement && focused.matches(".spot")) focused.focus({ preventScroll: true });
   }
   function go(number) {
     select(number);

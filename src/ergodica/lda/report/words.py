@@ -33,18 +33,22 @@ def relevance(phi: np.ndarray, frequency: np.ndarray, weight: float) -> np.ndarr
     return np.log(phi) - (1 - weight) * np.log(frequency)
 
 
-def corpus_frequencies(fitted: Fitted, shares: np.ndarray | None) -> np.ndarray:
-    """(words,): as counted while learning; as the topics make them where nothing was counted."""
+def overall_frequencies(fitted: Fitted, shares: np.ndarray | None) -> np.ndarray:
+    """(words,): p(w) = sum over topics of share times phi; as counted while learning where no shares are known.
+
+    Not as counted where they are: shares come from a sample of the documents, and a word would seem more frequent in one
+    topic than in all of them.
+    """
+    if shares is not None:
+        return fitted.mean @ shares
     total = float(fitted.counts.sum())
-    if total > 0:
-        return fitted.counts / total
-    return fitted.mean @ shares if shares is not None else fitted.mean.mean(axis=1)
+    return fitted.counts / total if total > 0 else fitted.mean.mean(axis=1)
 
 
 def words_of(fitted: Fitted, numbers: Sequence[int], frequency: np.ndarray) -> Iterator[tuple[PageWord, ...]]:
     """For each of the topics its candidates, by falling probability."""
-    # a word that never occurred is infinitely more frequent in a topic than in the corpus: it would lead every list
-    seen = np.flatnonzero(frequency > 0)
+    # a word that never occurred has only what the prior gives it: rare everywhere, it would seem particular to a topic
+    seen = np.flatnonzero(fitted.counts) if fitted.counts.any() else np.arange(len(frequency))
     draws = list(fitted.draws.values())
     for first in range(0, len(numbers), TOPICS_AT_A_TIME):
         block = list(numbers[first : first + TOPICS_AT_A_TIME])

@@ -15,7 +15,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.host import seal
-from ergodica.lda.report import MAP_SIZES, topic_map, write_report
+from ergodica.lda.report import LARGEST_PAGE, MAP_SIZES, topic_map, write_report
 from ergodica.lda.report.content import gather
 from ergodica.lda.report.curve import curve_svg
 from ergodica.lda.report.topic_map import _across, spots_of
@@ -158,7 +158,7 @@ def test_without_a_script_links_lead_to_topics_and_what_needs_one_is_hidden(page
     assert {f"topic-{k}" for k in range(8)} < set(links) <= names
     for part in ("search", "panel", "sorting", "all"):
         assert any(attrs.get("id") == part and "hidden" in attrs for _, attrs in page.elements)
-    assert "Letter 17 about the water" in page.said() or page.said().count("Letter") > 8
+    assert page.said().count("Letter") > 8  # documents stand in the list
 
 
 def test_the_policy_lets_only_its_own_style_and_script_run(page):
@@ -209,10 +209,10 @@ def test_hostile_words_and_texts_are_harmless(tmp_path, page):
         assert word in hostile.text
 
 
-def test_a_thousand_topics_stay_under_five_megabytes_and_the_caps_are_said(tmp_path):
+def test_a_thousand_topics_stay_small_and_the_caps_are_said(tmp_path):
     words = [f"{i}" + "\"'&<>" * 10 for i in range(1200)]
     path = write_report(write_run(tmp_path, topics=1200, vocabulary=words, draws=2))
-    assert path.stat().st_size < 5_000_000
+    assert path.stat().st_size <= LARGEST_PAGE
     said = Page(path).said()
     assert "The first 1,000 of 1,200 are listed" in said
     assert "The 100 largest topics" in said

@@ -18,7 +18,7 @@ LEAST_PROBABILITY = 1e-12  # so that a logarithm is finite
 
 
 class PageWord(NamedTuple):
-    """A word of a topic: its place in the vocabulary, its probability there with a band, and in the whole corpus."""
+    """A word of a topic: its place in the vocabulary, its probability there with a band, and in all topics."""
 
     word: str
     place: int
@@ -36,8 +36,8 @@ def relevance(phi: np.ndarray, frequency: np.ndarray, weight: float) -> np.ndarr
 def overall_frequencies(fitted: Fitted, shares: np.ndarray | None) -> np.ndarray:
     """(words,): p(w) = sum over topics of share times phi; as counted while learning where no shares are known.
 
-    Not as counted where they are: shares come from a sample of the documents, and a word would seem more frequent in one
-    topic than in all of them.
+    Not as counted where they are: shares come from a sample of the documents, and a word could seem more frequent in
+    one topic than in all of them.
     """
     if shares is not None:
         return fitted.mean @ shares

@@ -11,12 +11,12 @@ from ergodica.host import tracing
 from ergodica.lda.chains import Training, visit_seed
 from ergodica.lda.corpus import Vocabulary
 from ergodica.lda.perplexity import perplexity, shares
-from ergodica.lda.run_files import Fitted
+from ergodica.lda.run_files import DOCUMENT_FIELDS, Fitted
 from ergodica.lda.settings import TopicSettings
 from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND
 
 DRAWS_AVERAGED = 20  # draws whose predictions are averaged, of those kept
-SAMPLES_KEPT, SAMPLE_WORDS = 12, 60  # documents that are kept in words, and how many words of each
+SAMPLES_KEPT, SAMPLE_WORDS = 2000, 60  # documents that are kept in words, and how many words of each
 POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spread of draws is a posterior's
 
 
@@ -72,8 +72,8 @@ def _describe_samples(fitted: Fitted, training: Training) -> None:
     found = shares(fitted.mean, documents, fitted.gamma, seed)
     fitted.shares, fitted.lengths = found.astype(np.float32), documents.lengths
     words = fitted.vocabulary.words
-    fitted.samples = [
-        {"words": [words[word] for word in documents[place][:SAMPLE_WORDS]], "shares": fitted.shares[place].tolist()}
+    fitted.documents = [
+        dict.fromkeys(DOCUMENT_FIELDS, "") | {"words": [words[word] for word in documents[place][:SAMPLE_WORDS]]}
         for place in range(min(SAMPLES_KEPT, len(documents)))
     ]
 

@@ -6,7 +6,9 @@ draws.npz        phi (draw, words, topics) of the draws kept, and their steps
 vocabulary.txt   one word a line, in the order of the rows
 topics.csv       topic, rank, word, probability, low, high
 history.csv      documents, seconds, single, averaged
-shares.npz       topic shares of the sample documents, and their lengths; samples.json: the words of some
+shares.npz       topic shares of the sample documents, and their lengths
+documents.json   id, title, url, date and the first words of each of them (format 2: samples.json, words of some)
+found.npz        phi (words, topics) as averaged counts found it, where they did
 
 Until it is finished it holds checkpoint/checkpoint.npz (driver/checkpoint.py), with the draws kept so far beside it,
 each as draw-<step>.npy.
@@ -38,10 +40,11 @@ from ergodica.lda.topics import Topic
 from ergodica.report import plain
 
 CHECKPOINT_FOLDER = "checkpoint"
-RUN_FORMAT = 2  # 1: of version 0.1.0, without checksums
+RUN_FORMAT = 3  # 1: of version 0.1.0, without checksums; 2: words of twelve documents in samples.json
 FIT_AGAIN = "fit again, or restore it from a copy"
 WORDS_LISTED = 30  # words of a topic in topics.csv
 FOR_PEOPLE = "topics.csv"  # never read here: another program may have saved it again
+DOCUMENT_FIELDS = ("id", "title", "url", "date")
 FIGURE_KINDS = {
     "topics": int, "words": int, "documents": int, "sampler": str, "preset": str, "band": str, "settings": dict,
     "seconds": dict, "parameters": dict,
@@ -57,7 +60,8 @@ class Fitted:
         state: the chain, as `Learner.saved` gives it: position (theta), steps, and momentum where there is one.
         counts: (words,) how often each was seen.
         draws: phi by step; `every`: how many steps lie between two.
-        shares, lengths: of the sample documents; `samples`: the words of some.
+        shares, lengths: of the sample documents; `documents`: their id, title, url, date ("" where unknown) and words.
+        found: (words, topics) phi as averaged counts found it, where they did.
         figures: settings, versions, perplexities, timings: run.json.
     """
 
@@ -69,9 +73,10 @@ class Fitted:
     every: int
     shares: np.ndarray
     lengths: np.ndarray
-    samples: list[dict[str, Any]]
+    documents: list[dict[str, Any]]
     history: list[HistoryRow]
     figures: dict[str, Any]
+    found: np.ndarray | None = None
 
     @property
     def gamma(self) -> float:
@@ -84,9 +89,9 @@ class Fitted:
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """(words, topics): phi averaged over the draws, of the last step where there are none."""
+        """(words, topics): phi averaged over the draws; where there are none as found, or of the last step."""
         if not self.draws:
-            return self.phi
+            return self.phi if self.found is None else self.found
         total = np.zeros(self.phi.shape)
         for phi in self.draws.values():
             total += phi
@@ -110,10 +115,12 @@ def write_run(folder: Path, fitted: Fitted, topics: list[Topic]) -> None:
         },
         "shares.npz": {"shares": fitted.shares, "lengths": fitted.lengths},
     }  # fmt: skip
+    if fitted.found is not None:
+        arrays["found.npz"] = {"phi": fitted.found}
     words = [(topic.number, rank, *word) for topic in topics for rank, word in enumerate(topic.words, 1)]
     texts = {
         "vocabulary.txt": "\n".join(fitted.vocabulary.words) + "\n",
-        "samples.json": json.dumps(plain(fitted.samples)),
+        "documents.json": json.dumps(plain(fitted.documents)),
         "history.csv": _table(HistoryRow._fields, fitted.history),
         FOR_PEOPLE: _table(("topic", "rank", "word", "probability", "low", "high"), words),
     }
@@ -134,10 +141,11 @@ def read_run(folder: Path) -> Fitted:
     state["position"] = state.pop("theta")
     draws = _arrays(folder / "draws.npz", phi=(None, words, topics), steps=(None,), every=())
     shares = _arrays(folder / "shares.npz", shares=(None, topics), lengths=(None,))
+    found = _arrays(folder / "found.npz", phi=(words, topics))["phi"] if (folder / "found.npz").exists() else None
     return Fitted(
         _vocabulary(folder / "vocabulary.txt", words), figures.pop("parameters"), state, state.pop("counts"),
         dict(zip(draws["steps"].tolist(), draws["phi"], strict=True)), int(draws["every"]), shares["shares"],
-        shares["lengths"], _samples(folder / "samples.json", topics), _history(folder / "history.csv"), figures,
+        shares["lengths"], _documents(folder, len(shares["shares"])), _history(folder / "history.csv"), figures, found,
     )  # fmt: skip
 
 
@@ -187,7 +195,7 @@ def figures_of(folder: Path) -> dict[str, Any]:
         version = figures.get("format")
         if version != 1 or seal.SEAL in figures:
             figures = seal.unsealed(figures, path, FIT_AGAIN)
-            if version != RUN_FORMAT:
+            if version not in (2, RUN_FORMAT):
                 raise InputError(
                     f"{path} has format {version} and this ergodica reads up to {RUN_FORMAT}: install another"
                 )
@@ -239,16 +247,18 @@ def _history(path: Path) -> list[HistoryRow]:
         ]
 
 
-def _samples(path: Path, topics: int) -> list[dict[str, Any]]:
+def _documents(folder: Path, count: int) -> list[dict[str, Any]]:
+    """Of the first rows of the shares, at most `count`; a run of format 2 or 1 has words only, in samples.json."""
+    path, old = folder / "documents.json", folder / "samples.json"
+    path = old if old.exists() and not path.exists() else path
     with _reading(path):
-        samples = json.loads(path.read_text("utf-8"))
-        for number, sample in enumerate(samples, 1):
-            shares = np.asarray(sample["shares"], float)
-            if shares.shape != (topics,) or not (shares.min() >= 0 and abs(shares.sum() - 1) < 1e-3):
-                raise InputError(f"{path}, document {number}: expected shares of {topics} topics that sum to one")
-            if not all(isinstance(word, str) for word in sample["words"]):
-                raise InputError(f"{path}, document {number}: expected a list of words")
-    return samples
+        documents = [dict.fromkeys(DOCUMENT_FIELDS, "") | row for row in json.loads(path.read_text("utf-8"))]
+        for number, row in enumerate(documents, 1):
+            if not all(isinstance(text, str) for text in (*(row[name] for name in DOCUMENT_FIELDS), *row["words"])):
+                raise InputError(f"{path}, document {number}: expected texts, and a list of words")
+        if len(documents) > count:
+            raise InputError(f"{path} has {len(documents):,} documents: shares.npz has {count:,}")
+    return documents
 
 
 def _table(names: tuple[str, ...], rows: list[Any]) -> str:

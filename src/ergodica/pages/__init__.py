@@ -38,7 +38,13 @@ def _environment(package: str) -> jinja2.Environment:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"number": number, "percent": percent, "duration": duration, "clipped": clipped}
+    environment.filters |= {
+        "number": number,
+        "percent": percent,
+        "duration": duration,
+        "clipped": clipped,
+        "signed": signed,
+    }
     environment.tests["nan"] = math.isnan
     return environment
 
@@ -55,7 +61,6 @@ def _digest(text: str) -> str:
 def clipped(text: str, length: int) -> str:
     """The beginning of a text on one line, without control characters, surrogates and turns of direction."""
     begun = " ".join(text[: 4 * length].split())  # split before what is not printable goes: a newline is a space
-    unreadable = {c for c in begun if c in DIRECTION_MARKS or unicodedata.category(c) in ("Cc", "Cs")}
     unreadable = {c for c in begun if c in DIRECTION_MARKS or unicodedata.category(c) in ("Cc", "Cs")}
     clean = "".join(UNREADABLE_MARK if c in unreadable else c for c in begun)
     is_whole = len(clean) <= length and len(text) <= 4 * length
@@ -85,6 +90,11 @@ def percent(share: float) -> str:
     points = 100 * share
     digits = 0 if points >= 9.95 else 1 if points >= 0.995 else 2
     return f"{points:.{digits}f} %" if points >= 0.005 or points == 0 else "< 0.01 %"
+
+
+def signed(value: float) -> str:
+    """Two digits after the point, with the sign of mathematics: 0.12, −0.03."""
+    return ("−" if value < 0 else "") + f"{abs(value):.2f}"
 
 
 def duration(seconds: float) -> str:

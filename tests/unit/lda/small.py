@@ -8,7 +8,7 @@ from ergodica.driver import checkpoint
 from ergodica.lda import LDA, chains, demo
 
 DOCUMENTS = demo.documents(160)
-FILES = ("theta.npz", "draws.npz", "shares.npz", "topics.csv", "vocabulary.txt", "samples.json")
+FILES = ("theta.npz", "draws.npz", "shares.npz", "topics.csv", "vocabulary.txt", "documents.json")
 
 
 def model(**changes):

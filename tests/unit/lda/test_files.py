@@ -39,7 +39,7 @@ def test_read_back_as_it_was(fitted, folder):
 
 def test_the_files_are_plain(fitted, folder):
     told = json.loads((folder / "run.json").read_text())
-    assert (told["format"], told["topics"], told["words"], told["sampler"]) == (2, 3, 300, "sgrhmc")
+    assert (told["format"], told["topics"], told["words"], told["sampler"]) == (3, 3, 300, "sgrhmc")
     assert set(told) >= {
         "preset",
         "settings",
@@ -62,10 +62,10 @@ def test_the_files_are_plain(fitted, folder):
     assert rows[0]["word"] == fitted.topics(1)[0].words[0].word
     assert len(rows) == 90
     assert (folder / "vocabulary.txt").read_text().split() == list(demo.vocabulary().words)
-    samples = json.loads((folder / "samples.json").read_text())
-    assert len(samples) == 12
-    assert len(samples[0]["shares"]) == 3
-    assert samples[0]["words"][0] in demo.vocabulary().words
+    documents = json.loads((folder / "documents.json").read_text())
+    with np.load(folder / "shares.npz", allow_pickle=False) as shares:
+        assert len(documents) == len(shares["shares"])
+    assert documents[0]["words"][0] in demo.vocabulary().words
 
 
 def test_an_existing_folder_is_refused(fitted, folder):
@@ -80,11 +80,11 @@ def test_no_run_and_an_unfinished_one(tmp_path):
     with pytest.raises(InputError, match="not finished"):
         LDA.load(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(seal.sealed({"format": 9})))
-    with pytest.raises(InputError, match="has format 9 and this ergodica reads up to 2"):
+    with pytest.raises(InputError, match="has format 9 and this ergodica reads up to 3"):
         LDA.load(tmp_path)
 
 
-FILES = ("run.json", "theta.npz", "draws.npz", "shares.npz", "vocabulary.txt", "samples.json", "history.csv")
+FILES = ("run.json", "theta.npz", "draws.npz", "shares.npz", "vocabulary.txt", "documents.json", "history.csv")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -15,7 +15,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.host import seal
-from ergodica.lda.report import MAP_SIZES, topic_map, write_report
+from ergodica.lda.report import LARGEST_PAGE, MAP_SIZES, topic_map, write_report
 from ergodica.lda.report.content import gather
 from ergodica.lda.report.curve import curve_svg
 from ergodica.lda.report.topic_map import _across, spots_of
@@ -26,7 +26,13 @@ HOSTILE = (
     "</script><script>alert(1)</script>", '"onmouseover="alert(1)', "'><img/src=x>", "\u202eevil",
     "\u05e9\u05dc\u05d5\u05dd", "</style>", "<!--", "&amp;", "https://example.org", "\u2069\u202eout",
 )  # fmt: skip
-FILES = ("run.json", "theta.npz", "draws.npz", "shares.npz", "vocabulary.txt", "history.csv", "samples.json")
+HOSTILE_URLS = (
+    "https://example.org/letters/1", "javascript:alert(1)", "JAVASCRIPT:alert(1)", " javascript:alert(1)",
+    "data:text/html,x", "file:///etc/passwd", "//example.org", "https:", "http://[", "https://exa\u202emple.org/",
+    "https://example.org/\n",
+    "https://example.org/" + "x" * 2000,
+)  # fmt: skip
+FILES = ("run.json", "theta.npz", "draws.npz", "shares.npz", "vocabulary.txt", "history.csv", "documents.json")
 VOID = {"meta", "input", "link", "br"}
 
 
@@ -60,6 +66,10 @@ class Page(HTMLParser):
     def said(self):
         return " ".join(" ".join(self.text).split())
 
+    def data(self):
+        """What the script reads."""
+        return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', self.source)[1])
+
     def all(self, tag):
         return [attrs for name, attrs in self.elements if name == tag]
 
@@ -82,11 +92,12 @@ def test_the_same_folder_gives_the_same_bytes_wherever_they_go(run, page, tmp_pa
 
 def test_what_a_person_wants_first_comes_first(page):
     said = page.said()
-    parts = ["8 topics from 16,000 documents", "80 words", "sgrhmc", "preset tuned", "10 s", "2,062", "1,975", "4,331"]
-    places = [said.index(part) for part in [*parts, "Map of topics", "unigram: every".capitalize(), "Sample documents"]]
+    parts = ["8 topics from 16,000 documents", "sgrhmc", "preset tuned", "10 s", "words in the vocabulary 80"]
+    parts += ["averaged over draws 1,975", "one draw 2,062", "word frequencies alone 4,331", "Map of topics", "Topic 1"]
+    places = [said.index(part) for part in [*parts, "Unigram: every", "What was checked, and", "settings.step.b 100"]]
     assert places == sorted(places)
-    assert [attrs["id"] for attrs in page.all("section")] == ["topics", "map", "perplexity", "documents", "settings"]
-    assert "settings.step.b 100" in said
+    sections = ["map", "panel", "topics", "perplexity", "checks", "settings"]
+    assert [attrs["id"] for attrs in page.all("section")] == sections
     assert "versions.numpy 2.0" in said
 
 
@@ -97,12 +108,17 @@ def test_what_a_person_wants_first_comes_first(page):
         ({"noise_ratio": 0.4}, "no posterior intervals: gradient noise is 0.4 times the injected noise"),
         ({"noise_ratio": math.nan}, "no posterior intervals: gradient noise was not measured"),
         ({"noise_ratio": 0.05, "band": "posterior interval"}, "20 draws; bands are 90 % posterior intervals"),
+        ({"band": "not a posterior"}, "bands are not a posterior's: they say how far the draws spread"),
+        ({"draws": 0, "found": True, "band": "none"}, "No bands: this is the averaged-count estimate, an optimiser's"),
+        ({"draws": 1}, "No bands: the run kept one draw"),
+        ({"draws": 0}, "No bands: the run kept no draws"),
     ],
 )
 def test_bands_are_called_what_they_are(tmp_path, facts, expected):
     said = Page(write_report(write_run(tmp_path, **facts))).said()
     assert expected in said
-    assert said.count("posterior interval") == expected.count("posterior interval")
+    assert said.count(expected) == 2  # beside the words, and among the checks
+    assert said.count("posterior interval") == 2 * expected.count("posterior interval")
 
 
 def test_topics_come_by_share_with_their_words_and_bands(run, page):
@@ -111,8 +127,8 @@ def test_topics_come_by_share_with_their_words_and_bands(run, page):
     kept = np.load(run / "shares.npz")
     shares = kept["lengths"] @ kept["shares"] / (kept["lengths"] @ kept["shares"]).sum()
     assert [topic.number for topic in content.topics] == np.argsort(-shares).tolist()
-    cards = [attrs for attrs in page.all("article") if attrs["class"] == "topic"]
-    assert [int(card["data-topic"]) for card in cards] == np.argsort(-shares).tolist()
+    rows = [attrs for attrs in page.all("li") if attrs.get("class") == "topic"]
+    assert [int(row["data-topic"]) for row in rows] == np.argsort(-shares).tolist()
     for topic in content.topics:
         assert topic.share == pytest.approx(shares[topic.number], rel=1e-5)
         order = np.argsort(-phi[:, :, topic.number].mean(axis=0))[:10]
@@ -127,9 +143,22 @@ def test_the_page_asks_nothing_of_the_network(page):
     for name, attrs in page.elements:
         assert not {"src", "srcset", "action", "style", "xlink:href"} & set(attrs), name
         assert not any(attribute.startswith("on") for attribute in attrs), name
-        assert attrs.get("href", "#").startswith("#")
-    assert not re.search(r"https?:|//\w+\.|@import|url\(", page.source)
+        # a link asks nothing until it is followed
+        assert re.match(r"#|https://example\.org/letters/\d+$", attrs.get("href", "#"))
+        if name == "a" and not attrs["href"].startswith("#"):
+            assert set(attrs["rel"].split()) == {"noopener", "noreferrer"}
+    without_links = page.source.replace("https://example.org/letters/", "").replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|//\w+\.|@import|url\(", without_links)
     assert not {"link", "img", "iframe", "object", "base", "form"} & {name for name, _ in page.elements}
+
+
+def test_without_a_script_links_lead_to_topics_and_what_needs_one_is_hidden(page):
+    names = {attrs["id"] for _, attrs in page.elements if "id" in attrs}
+    links = [attrs["href"][1:] for attrs in page.all("a") if attrs["href"][0] == "#"]
+    assert {f"topic-{k}" for k in range(8)} < set(links) <= names
+    for part in ("search", "panel", "sorting", "all"):
+        assert any(attrs.get("id") == part and "hidden" in attrs for _, attrs in page.elements)
+    assert page.said().count("Letter") > 8  # documents stand in the list
 
 
 def test_the_policy_lets_only_its_own_style_and_script_run(page):
@@ -148,35 +177,45 @@ def test_the_policy_lets_only_its_own_style_and_script_run(page):
 def test_the_script_builds_no_html_and_its_brackets_close():
     script = files("ergodica.lda.report").joinpath("page.js").read_text("utf-8")
     assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|fetch|XMLHttp|import", script
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|fetch|XMLHttp|import", script
     )
-    bare = re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*', "", script)
+    bare = re.sub(r"""/\^#[^/]*/|'[^'\n]*'|"(?:\\.|[^"\\])*"|//[^\n]*""", "", script)
     for left, right in ("()", "[]", "{}"):
         assert bare.count(left) == bare.count(right)
 
 
 def test_hostile_words_and_texts_are_harmless(tmp_path, page):
     words = (*HOSTILE, *WORDS[10:])
-    run = write_run(tmp_path, vocabulary=words, sampler="<b>", preset="\u202ex", versions={"</table>": "<i>\ud800"})
+    documents = [
+        {"id": text, "title": text * (1 + 40 * (i % 2)), "url": url, "date": text, "words": [text, "\ud800"]}
+        for i, (text, url) in enumerate(zip([*HOSTILE, "\U0001f600"] * 3, HOSTILE_URLS * 4, strict=False))
+    ]
+    told = {"checks": [{"name": text, "passed": None, "text": text} for text in HOSTILE], "warnings": list(HOSTILE)}
+    run = write_run(
+        tmp_path, vocabulary=words, documents=documents, sampler="<b>", preset="\u202ex",
+        versions={"</table>": "<i>\ud800"}, scale_check={"<b>": HOSTILE[0]}, **told,
+    )  # fmt: skip
     hostile = Page(write_report(run))
-    assert [len(hostile.all(tag)) for tag in ("script", "style", "img")] == [1, 1, 0]
+    assert [len(hostile.all(tag)) for tag in ("script", "style", "img")] == [2, 1, 0]
+    assert {attrs["href"] for attrs in hostile.all("a") if attrs["href"][0] != "#"} <= {HOSTILE_URLS[0]}
+    assert {document[2] for document in hostile.data()["documents"]} == {"", HOSTILE_URLS[0]}
     known = {(name, attribute) for name, attrs in page.elements for attribute in attrs}
+    known |= {("ul", "aria-label"), ("ul", "class")}  # of warnings
     assert {(name, attribute) for name, attrs in hostile.elements for attribute in attrs} <= known
-    assert {name for name, _ in hostile.elements} == {name for name, _ in page.elements}
+    assert {name for name, _ in hostile.elements} <= {name for name, _ in page.elements} | {"b"}
     assert not set("\u202e\u202b\u2067\ud800") & set(hostile.source)
     assert hostile.source.count("\u2068") == hostile.source.count("\u2069")
     for word in ("</style>", "<!--", "&amp;", "\u05e9\u05dc\u05d5\u05dd", '"onmouseover="alert(1)'):
         assert word in hostile.text
 
 
-def test_a_thousand_topics_stay_under_five_megabytes_and_the_caps_are_said(tmp_path):
+def test_a_thousand_topics_stay_small_and_the_caps_are_said(tmp_path):
     words = [f"{i}" + "\"'&<>" * 10 for i in range(1200)]
-    path = write_report(write_run(tmp_path, topics=1200, vocabulary=words, draws=2, documents=30))
-    assert path.stat().st_size < 5_000_000
+    path = write_report(write_run(tmp_path, topics=1200, vocabulary=words, draws=2))
+    assert path.stat().st_size <= LARGEST_PAGE
     said = Page(path).said()
     assert "The first 1,000 of 1,200 are listed" in said
     assert "The 100 largest topics" in said
-    assert "The first 12 of 30 that the run kept" in said
 
 
 def test_many_words_make_no_larger_page(tmp_path):
@@ -185,12 +224,13 @@ def test_many_words_make_no_larger_page(tmp_path):
 
 
 def test_a_run_without_draws_shares_or_held_out_documents_has_a_page_that_says_so(tmp_path):
-    run = write_run(tmp_path, topics=1, draws=0, documents=0, lengths=0, held_out=None)
+    run = write_run(tmp_path, topics=1, draws=0, lengths=0, held_out=None)
     (run / "history.csv").write_text("documents,seconds,single,averaged\n")
     reseal(run)
     said = Page(write_report(run)).said()
-    for part in ("Too few draws", "no perplexity", "no shares are known", "not measured while", "The run kept none"):
+    for part in ("kept no draws", "no perplexity", "no shares are known", "not measured while", "no list of checks"):
         assert part in said
+    assert "Coherence was not measured" in said
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -218,10 +258,10 @@ def reseal(run):
 
 
 WRONG = {
-    "run.json": [("{", "["), ('"format": 2', '"format": 3'), ('"topics": 8', '"topics": true'), ("3512.7", '"much"'),
+    "run.json": [("{", "["), ('"format": 3', '"format": 4'), ('"topics": 8', '"topics": true'), ("3512.7", '"much"'),
                  ('"single": 2062.5', '"single": []')],
-    "samples.json": [("[{", "[3, {"), ('"shares": [', '"shares": [0.1, '), ('"shares": [', '"shares": [-'),
-                     ('"words": [', '"words": [3, '), ('"words"', '"text"')],
+    "documents.json": [("[{", "[3, {"), ('"title": ""', '"title": 3'), ('"words": [', '"words": [3, '),
+                       ('"words"', '"text"'), ("[{", '[{"words": []}, {')],
     "history.csv": [("single", "double"), ("2250.0", "two"), ("1000", "1e3"), (",2250.0", "")],
     "vocabulary.txt": [("river", "lake"), ("river", ""), ("river\n", "")],
 }  # fmt: skip

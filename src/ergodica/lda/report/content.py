@@ -1,55 +1,65 @@
-"""What the page shows, as plain data: everything that is capped is capped here."""
+"""What the page shows, as plain data: everything that is capped is capped here, and whatever a run lacks is empty."""
 
 import math
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.lda.perplexity import HistoryRow
+from ergodica.lda.report.documents import PageDocument, documents_of, typical
+from ergodica.lda.report.timeline import Timeline, timeline_of
+from ergodica.lda.report.words import PageWord, overall_frequencies, words_of
 from ergodica.lda.run_files import Fitted
-from ergodica.lda.topics import Topic, band_words, topics_of
-from ergodica.pages import clipped
+from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND, band_words
+from ergodica.pages import clipped, number, percent
 
 MOST_TOPICS = 1000  # in the list; the map has fewer
 MAP_TOPICS = 100
-WORDS_SEARCHED = 30  # words of a topic that the filter knows
-WORD_LENGTH = 30  # characters
-COLOUR_COUNT = 6  # classes c0 ... c5 of the style sheet
-MOST_DOCUMENTS, MOST_PARTS, TEXT_LENGTH = 12, 6, 320  # documents, topics named in each, characters of their text
+NOTE_LENGTH, MOST_NOTES = 600, 200  # of warnings and checks
 SETTING_ROWS, SETTING_LENGTH = 300, 300  # of the settings
+SETTING_NAMES = (
+    "sampler", "preset", "seed", "settings", "seconds", "noise_ratio", "held_out", "effective_draws", "scale_check",
+    "outside", "versions",
+)  # fmt: skip
+NO_BANDS = (
+    "No bands: this is the averaged-count estimate, an optimiser's answer. "
+    "`ergodica lda fit ... --bands` samples from here."
+)
 
 
-class SharePart(NamedTuple):
-    """A topic in a document: where its part of the bar starts, its colour, its first words."""
+class PageTopic(NamedTuple):
+    """A topic: its share and coherence (NaN: unknown), words by falling probability, typical documents with shares."""
 
     number: int
-    start: float
     share: float
-    colour: int
-    words: tuple[str, ...]
+    npmi: float
+    words: tuple[PageWord, ...]
+    typical: tuple[tuple[int, float], ...]
 
 
-class SampleDocument(NamedTuple):
-    """How a document begins, its largest topics, and the share of the others."""
+class CheckLine(NamedTuple):
+    """A question, whether the answer is good (None: it was not looked at), and what was seen."""
 
+    name: str
+    passed: bool | None
     text: str
-    parts: tuple[SharePart, ...]
-    rest: float
 
 
 class Content(NamedTuple):
     """All of the page. `topics` by falling share; `mapped` is phi of the first of them, (V, at most MAP_TOPICS)."""
 
     figures: dict[str, Any]
-    topics: tuple[Topic, ...]
-    draws: int
+    topics: tuple[PageTopic, ...]
+    has_bands: bool
     band: str
     perplexity: dict[str, float]
     history: dict[str, np.ndarray]
-    samples: tuple[SampleDocument, ...]
-    total_samples: int
+    documents: tuple[PageDocument, ...]
+    timeline: Timeline | None
+    coherence_documents: int
     mapped: np.ndarray
+    warnings: tuple[str, ...]
+    checks: tuple[CheckLine, ...]
     settings: tuple[tuple[str, str], ...]
 
 
@@ -57,24 +67,64 @@ def gather(fitted: Fitted) -> Content:
     """What is worth showing of a run."""
     figures, shares = fitted.figures, fitted.topic_shares()
     order = np.argsort(-shares, kind="stable") if shares is not None else np.arange(figures["topics"])
-    topics = topics_of(fitted.mean, list(fitted.draws.values()), shares, fitted.vocabulary, WORDS_SEARCHED)
-    band = band_words(figures["band"], float(figures["noise_ratio"])) if len(fitted.draws) > 1 else ""
-    samples = _documents(fitted.samples[:MOST_DOCUMENTS], topics)
+    documents = documents_of(fitted.documents, fitted.shares)
+    rows, lengths = fitted.shares[: len(documents)], fitted.lengths[: len(documents)]
+    coherence = figures.get("coherence") or {}
     return Content(
-        figures, tuple(_shown(topics[k]) for k in order[:MOST_TOPICS]), len(fitted.draws), band,
-        _perplexity(figures["held_out"]), _history(fitted.history), samples, len(fitted.samples),
-        fitted.mean[:, order[:MAP_TOPICS]], _settings(figures),
+        figures, _topics(fitted, order[:MOST_TOPICS], shares, typical(rows, lengths)),
+        len(fitted.draws) > 1, _band(fitted), _perplexity(figures.get("held_out")), _history(fitted.history), documents,
+        timeline_of([document.date for document in documents], rows, lengths), int(coherence.get("documents") or 0),
+        fitted.mean[:, order[:MAP_TOPICS]], _warnings(figures), _checks(figures), _settings(figures),
     )  # fmt: skip
 
 
-def _shown(topic: Topic) -> Topic:
-    return topic._replace(words=[word._replace(word=clipped(word.word, WORD_LENGTH)) for word in topic.words])
+def _topics(fitted: Fitted, order: np.ndarray, shares: np.ndarray | None, leading: np.ndarray) -> tuple[PageTopic, ...]:
+    npmi = _npmi(fitted.figures)
+    words = words_of(fitted, order.tolist(), overall_frequencies(fitted, shares))
+    return tuple(
+        PageTopic(
+            k, math.nan if shares is None else float(shares[k]), npmi[k], own,
+            tuple((int(place), float(fitted.shares[place, k])) for place in leading[:, k] if place >= 0),
+        )
+        for k, own in zip(order.tolist(), words, strict=True)
+    )  # fmt: skip
+
+
+def _npmi(figures: dict[str, Any]) -> list[float]:
+    found = [as_figure(value) for value in (figures.get("coherence") or {}).get("npmi") or ()]
+    return found if len(found) == figures["topics"] else [math.nan] * figures["topics"]
+
+
+def as_figure(value: Any) -> float:
+    """A finite number, or NaN for whatever is none."""
+    try:
+        figure = float(value)
+    except (TypeError, ValueError):
+        return math.nan
+    return figure if math.isfinite(figure) else math.nan
+
+
+def _band(fitted: Fitted) -> str:
+    """What the bands are, in a sentence, or why there are none."""
+    figures, kind, draws = fitted.figures, fitted.figures.get("band"), len(fitted.draws)
+    if draws == 0:
+        return NO_BANDS if fitted.found is not None else "No bands: the run kept no draws."
+    if draws == 1:
+        return "No bands: the run kept one draw, which has no spread."
+    if kind in (POSTERIOR_BAND, SPREAD_BAND):
+        what = band_words(kind, as_figure(figures.get("noise_ratio")))
+    else:
+        what = "bands are not a posterior's: they say how far the draws spread, and no more"
+    return f"Lines: 5 to 95 % over {draws:,} draws; {what}."
 
 
 def _perplexity(held: dict[str, Any] | None) -> dict[str, float]:
-    own = {} if held is None else held["perplexity"] | {"unigram": held["unigram_perplexity"]}
-    figures = {name: float(own.get(name, math.nan)) for name in ("single", "averaged", "unigram")}
-    return {name: figure if math.isfinite(figure) else math.nan for name, figure in figures.items()}
+    held = held or {}
+    own = (held.get("perplexity") or {}) | {
+        "found": held.get("found_perplexity"),
+        "unigram": held.get("unigram_perplexity"),
+    }
+    return {name: as_figure(own.get(name)) for name in ("averaged", "single", "found", "unigram")}
 
 
 def _history(rows: list[HistoryRow]) -> dict[str, np.ndarray]:
@@ -82,38 +132,35 @@ def _history(rows: list[HistoryRow]) -> dict[str, np.ndarray]:
     return dict(zip(HistoryRow._fields, columns, strict=True))
 
 
-def _documents(samples: list[dict[str, Any]], topics: list[Topic]) -> tuple[SampleDocument, ...]:
-    largest = [_largest(np.asarray(sample["shares"], float)) for sample in samples]
-    colours, found = _colours([list(shares) for shares in largest]), []
-    for sample, shares in zip(samples, largest, strict=True):
-        parts, start = [], 0.0
-        for number, share in shares.items():
-            words = tuple(word.word for word in topics[number].words[:2])
-            parts.append(SharePart(number, start, share, colours[number], words))
-            start += share
-        text = clipped(" ".join(sample["words"]), TEXT_LENGTH)
-        found.append(SampleDocument(text, tuple(parts), max(0.0, 1 - start)))
+def _warnings(figures: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(clipped(str(text), NOTE_LENGTH) for text in (figures.get("warnings") or ())[:MOST_NOTES])
+
+
+def _checks(figures: dict[str, Any]) -> tuple[CheckLine, ...]:
+    """As the run lists them, and the figures that say how far its bands are to be trusted."""
+    listed = [
+        CheckLine(
+            clipped(str(check.get("name", "")), NOTE_LENGTH), check.get("passed"),
+            clipped(str(check.get("text", "")), NOTE_LENGTH),
+        )
+        for check in (figures.get("checks") or ())[:MOST_NOTES]
+    ]  # fmt: skip
+    return tuple(listed)
+
+
+def band_figures(figures: dict[str, Any]) -> tuple[str, ...]:
+    """How far the bands are to be trusted, in sentences; empty where nothing was measured."""
+    effective, outside = as_figure(figures.get("effective_draws")), as_figure(figures.get("outside"))
+    found = []
+    if not math.isnan(effective):
+        found.append(f"The draws are worth {number(effective)} independent ones.")
+    if not math.isnan(outside):
+        found.append(f"Of the words, {percent(outside)} have a found value outside their band.")
     return tuple(found)
 
 
-def _largest(shares: np.ndarray) -> dict[int, float]:
-    order = np.argsort(-shares, kind="stable")[:MOST_PARTS]
-    return {int(k): float(shares[k]) for k in order if shares[k] >= 0.01}
-
-
-def _colours(documents: list[list[int]]) -> dict[int, int]:
-    """A colour for each topic named, the same everywhere, and where possible none twice in a document."""
-    colours: dict[int, int] = {}
-    for number in dict.fromkeys(number for document in documents for number in document):
-        beside = set().union(*(document for document in documents if number in document))
-        taken, used = Counter(colours.get(other) for other in beside), Counter(colours.values())
-        colours[number] = min(range(COLOUR_COUNT), key=lambda colour: (taken[colour], used[colour], colour))
-    return colours
-
-
 def _settings(figures: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    names = ("sampler", "preset", "seed", "settings", "seconds", "noise_ratio", "held_out", "versions")
-    rows = [row for name in names if name in figures for row in _flat(name, figures[name])]
+    rows = [row for name in SETTING_NAMES if figures.get(name) is not None for row in _flat(name, figures[name])]
     shown = [(clipped(name, SETTING_LENGTH), clipped(value, SETTING_LENGTH)) for name, value in rows[:SETTING_ROWS]]
     if len(rows) > SETTING_ROWS:
         shown.append(("…", f"{len(rows) - SETTING_ROWS:,} more in run.json"))

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ergodica.lda.report.content import Content
-from ergodica.lda.topics import Topic
+from ergodica.lda.report.content import Content, PageTopic
 from ergodica.pages import clipped, width
 
 MOST_LOGARITHMS = 50_000_000  # that the distances may cost: half a second
@@ -24,7 +23,7 @@ ISOLATED_TEXT = "\u2068{}\u2069"  # so that a right-to-left word turns nothing b
 class TopicSpot:
     """A circle, and the lines in it or under it."""
 
-    topic: Topic
+    topic: PageTopic
     x: float
     y: float
     radius: float
@@ -58,7 +57,7 @@ def map_of(content: Content, size: tuple[int, int], name: str) -> TopicMap:
     return TopicMap(name, f"{-MAP_EDGE} {-MAP_EDGE} {wide} {high}", spots)
 
 
-def spots_of(topics: tuple[Topic, ...], points: np.ndarray, wide: int, high: int) -> list[TopicSpot]:
+def spots_of(topics: tuple[PageTopic, ...], points: np.ndarray, wide: int, high: int) -> list[TopicSpot]:
     lines = [_lines(topic) for topic in topics]
     radii = _radii(topics, wide * high)
     full = np.asarray([_half(r, text) for r, text in zip(radii, lines, strict=True)])
@@ -93,7 +92,7 @@ def _labels(placed: tuple[np.ndarray, np.ndarray]) -> int:
     return int(placed[1].sum())
 
 
-def _lines(topic: Topic) -> tuple[str, ...]:
+def _lines(topic: PageTopic) -> tuple[str, ...]:
     """The number with the top word, and the second one; a third where it is short enough to stand beside it."""
     first, *others = [clipped(word.word, 16) for word in topic.words[:3]] or [""]
     if len(others) == 2 and len(others[0]) + len(others[1]) <= 10:
@@ -103,7 +102,7 @@ def _lines(topic: Topic) -> tuple[str, ...]:
     return (f"{topic.number} {ISOLATED_TEXT.format(first)}", *others)
 
 
-def _radii(topics: tuple[Topic, ...], canvas: float) -> np.ndarray:
+def _radii(topics: tuple[PageTopic, ...], canvas: float) -> np.ndarray:
     shares = np.asarray([1.0 if math.isnan(topic.share) else topic.share for topic in topics])
     total = max(float(shares.sum()), 1e-12)
     return np.clip(np.sqrt(shares / total * FILLED_SHARE * canvas / np.pi), SMALLEST_RADIUS, LARGEST_RADIUS)

@@ -85,6 +85,7 @@ class Corpus:
         self._vocabulary_notes = [] if self._numbers is not None else self.vocabulary.notes()
         copies = reading.Copies()
         self.held_out, begin = self._hold_out(held_out, items, copies)
+        copies.begin()
         self._items: Iterator[reading.ReadItem] | None = items  # of the first pass, until they are used
         self._grouping = reading.Grouping(
             self._sources, self.vocabulary, begin, shuffle_buffer, seed, passes, limit, copies
@@ -257,6 +258,7 @@ class Corpus:
         if self._group is not None:
             return self._group
         if self._ahead is None or self._ahead.process != os.getpid():
+            self._grouping.copies.forget()
             self._ahead = ReadAhead(partial(self._grouping.groups, self._start, self._items))
             self._items = None
         try:

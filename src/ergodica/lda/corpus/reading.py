@@ -243,6 +243,15 @@ class Copies:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._held_out: frozenset[int] = frozenset()
+
+    def begin(self) -> None:
+        """What was seen until now was held out, and is in no pass."""
+        self._held_out = frozenset(self._seen)
+
+    def forget(self) -> None:
+        """Reading starts again."""
+        self._seen = set(self._held_out)
 
     def has(self, content: Any) -> bool:
         """Whether the same text was here before; of documents of numbers, which are often equal, never."""

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from ergodica.errors import InputError
@@ -68,17 +68,21 @@ class DelimitedTable(Reader):
             csv.field_size_limit(longest)
         lines = (self._decoded(line) + "\n" for line in self._lines(longest))
         head = next(lines, "").removeprefix("\ufeff")
-        rows = csv.reader(_begun(head, lines), delimiter=self._delimiter(head))
+        rows = self._sound(csv.reader(chain([head] if head else [], lines), delimiter=self._delimiter(head)))
+        self._columns = [column.strip() for column in next(rows, [])]
+        if not self._columns:
+            return
+        first = list(islice(rows, SAMPLE_ROWS))
+        self._text = text_column(self.name, self._columns, first, self.reading.field)
+        self._labels = label_columns(self._columns)
+        for row in chain(first, rows):
+            self.since += 1
+            yield row
+
+    def _sound(self, rows: Any) -> Iterator[list[str]]:
+        """The rows until the first that cannot be read, counted; an empty line is none."""
         try:
-            self._columns = [column.strip() for column in next(rows, [])]
-            first = list(islice(_nonempty(rows), SAMPLE_ROWS))
-            if not self._columns:
-                return
-            self._text = text_column(self.name, self._columns, first, self.reading.field)
-            self._labels = label_columns(self._columns)
-            for row in _begun_rows(first, _nonempty(rows)):
-                self.since += 1
-                yield row
+            yield from (row for row in rows if row)
         except csv.Error as error:
             self.tally.add("cut_off", f"{self.name}, line {rows.line_num:,}: {error}")
 
@@ -99,38 +103,20 @@ class DelimitedTable(Reader):
         return max(CSV_DELIMITERS, key=head.count)  # the first of those that are equally frequent
 
 
-def _nonempty(rows: Iterable[list[str]]) -> Iterator[list[str]]:
-    """As every program does it: an empty line between records is none."""
-    return (row for row in rows if row)
-
-
-def _begun(first: str, others: Iterator[str]) -> Iterator[str]:
-    if first:
-        yield first
-    yield from others
-
-
-def _begun_rows(first: list[list[str]], others: Iterator[list[str]]) -> Iterator[list[str]]:
-    yield from first
-    yield from others
-
-
 class ParquetTable(Reader):
-    """A Parquet file, some rows of a row group at a time; `byte` is the number of a row group.
+    """A Parquet file, some rows of a row group at a time; `byte` is the number of a row group."""
 
-    Args of `begin`:
-        path: of a local file, as a Parquet file is read from its end.
-        group: the row group to begin at.
-    """
+    total_bytes = 0  # of the file; how much of it was read is known by row groups
 
     def begin(self, path: str, group: int) -> "ParquetTable":
+        """Open a local file, as Parquet is read from its end, at a row group."""
         parquet = require("pyarrow.parquet", extra="parquet", by=f"reading {self.name}")
         self._arrow_errors = (require("pyarrow", extra="parquet", by=f"reading {self.name}").ArrowException, OSError)
         try:
             self._file = parquet.ParquetFile(path)
         except self._arrow_errors as error:
             raise InputError(f"{self.name} could not be read as Parquet: {_first_line(error)}") from error
-        self._group, self._size, self._given = group, self._file.metadata.serialized_size, 0
+        self._group = group
         return self
 
     def items(self) -> Iterator[dict[str, Any]]:
@@ -160,10 +146,7 @@ class ParquetTable(Reader):
         return Parsed(self._cut_bytes(text) if isinstance(text, bytes) else self._cut(text or ""), label)
 
     def position(self) -> int:
-        groups = max(1, self._file.num_row_groups)
-        return self.total_bytes * self._group // groups
-
-    total_bytes = 0  # of the file; its rows are counted by groups
+        return self.total_bytes * self._group // max(1, self._file.num_row_groups)
 
     def close(self) -> None:
         self._file.close()

@@ -41,7 +41,7 @@ class Vocabulary:
             raise InputError(f"{name} has no words: expected one word a line")
         self._by_word: dict[Any, int] = {}
         for number, word in enumerate(self.words):
-            if not isinstance(word, str) or not word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            if not isinstance(word, str) or not _is_writable(word):
                 raise InputError(f"{name} has {word!r} as word {number + 1}: expected a word")
             if self._by_word.setdefault(word, number) != number:
                 first = self._by_word[word] + 1
@@ -94,7 +94,7 @@ class Vocabulary:
         def chosen(counted: Counter[str], most: float) -> list[str]:
             falling = [
                 (-times, word) for word, times in counted.items()
-                if low <= times <= most and word not in stopped and (not is_text or found.takes(word))
+                if low <= times <= most and word not in stopped and (found.takes(word) if is_text else _is_word(word))
             ]  # fmt: skip
             return [word for _, word in sorted(falling)]
 
@@ -153,7 +153,7 @@ class Vocabulary:
 
     def unmatched(self) -> list[str]:
         """The words that no text can have, as the tokeniser gives others; none is known of a function's words."""
-        if not self.tokenizer.is_named:
+        if not self.tokenizer.is_named or self.tokenizer.strings(" ".join(self.words)) == list(self.words):
             return []
         return [word for word in self.words if not self._can_match(word)]
 
@@ -212,15 +212,25 @@ def _document_frequencies(
     count, is_text = 0, tokenizer.is_named
     for document in documents:
         count += 1
+        is_text = is_text and isinstance(document, str)
         if joiner is not None:
             counted.update(set(joiner.joined(_words_of(document, tokenizer))))
-        elif isinstance(document, str):
-            counted.update(set(tokenizer.split(document)))
         else:
-            counted.update({word.encode() for word in document} if tokenizer.is_bytes else set(document))
-            is_text = False
-    is_packed = tokenizer.is_bytes and joiner is None
-    return count, Counter({w.decode(): n for w, n in counted.items()}) if is_packed else counted, is_text
+            counted.update(set(tokenizer.split(document) if isinstance(document, str) else document))
+    found: Counter[str] = Counter()
+    for word, times in counted.items():
+        found[word.decode() if isinstance(word, bytes) else word] += times
+    return count, found, is_text
+
+
+def _is_writable(word: str) -> bool:
+    """Whether it can stand on a line of a file: not empty, no ends of lines, no halves of letters."""
+    return bool(word) and not any(letter in "\n\r" or "\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _is_word(word: str) -> bool:
+    """Whether what a person's own tokeniser gives is a word, not punctuation or white space."""
+    return _is_writable(word) and word == word.strip() and any(map(str.isalnum, word))
 
 
 def _in_order(numbers: Mapping[str, int]) -> list[str]:

@@ -56,8 +56,14 @@ def test_ten_megabytes_are_cut_and_said(tmp_path):
         assert note.endswith("to the first 4,194,304 characters")
 
 
+TWICE = ["apple bread", "cider dough", "apple bread", "bread apple"] * 2
+
+
 def test_copies_are_kept_and_counted():
-    corpus = Corpus(["apple bread", "cider dough", "apple bread", "bread apple"] * 2, WORDS, passes=2, held_out=1)
+    corpus = Corpus(TWICE, WORDS, passes=2, held_out=1)
+    assert sum(map(len, corpus)) == 14
+    assert corpus.notes() == ["documents that are exact copies of others, which are kept: 5"]
+    corpus.seek(Corpus(TWICE, WORDS, passes=2, held_out=1).cursor)  # and from the beginning again
     assert sum(map(len, corpus)) == 14
     assert corpus.notes() == ["documents that are exact copies of others, which are kept: 5"]
 

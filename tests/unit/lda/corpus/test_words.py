@@ -63,6 +63,8 @@ def test_a_tokenizer_of_ones_own():
 def test_the_vocabulary_built_with_it_has_no_limits_of_length():
     texts = ["ab cd", "ab ef", "gh cd", "ij kl", "mn op"]
     assert Corpus(texts, tokenizer=str.split, stopwords=()).vocabulary.words == ("ab", "cd")
+    # punctuation and white space that it gives are no words
+    assert Corpus(["a, \n", "a, \n", "b", "c"], tokenizer=list, stopwords=()).vocabulary.words == ("a",)
     assert Corpus(["서울 도시", "서울 한강", "도시 공원", "공원 나무"]).vocabulary.words == ("공원", "도시", "서울")
 
 

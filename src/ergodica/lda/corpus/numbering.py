@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.lda.corpus.corpus import Corpus
 from ergodica.lda.corpus.documents import Documents, is_csr
 from ergodica.lda.corpus.formats import DOCUMENT_LIMIT
 from ergodica.lda.corpus.options import PLAIN_READING, Reading
@@ -37,6 +38,10 @@ def numbered(
     >>> [document.tolist() for document in documents], documents.labels[1].id
     ([[0], [], []], '1')
     """
+    if isinstance(given, Corpus):
+        raise InputError(
+            "got a Corpus, which shuffles its documents and leaves short ones out: give the files or texts themselves"
+        )
     vocabulary = Vocabulary.given(vocabulary, reading.tokenizer)
     if is_csr(given) or isinstance(given, Documents):
         yield from _in_parts(_checked(given, len(vocabulary)))

@@ -207,7 +207,11 @@ def recognise(name: str, head: bytes, reading: Reading = PLAIN_READING) -> type[
         raise InputError(f"{name} is one JSON array: expected one object with a field 'text' on every line")
     if bare.endswith((".jsonl", ".ndjson", ".json")) or (start.startswith(b"{") and not bare.endswith(".txt")):
         return JsonLines
-    return MediaWiki if bare.endswith(".xml") else TextLines if reading.lines else PlainText
+    if bare.endswith(".xml"):
+        return MediaWiki
+    if reading.field is not None and not os.path.splitext(bare)[1]:  # as standard input: only a table has fields
+        return DelimitedTable
+    return TextLines if reading.lines else PlainText
 
 
 def _refuse_other_kinds(name: str, head: bytes, start: bytes) -> None:

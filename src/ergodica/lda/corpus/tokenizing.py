@@ -70,7 +70,7 @@ _LETTERS = _Letters({ord("\u2019"): None})  # the apostrophe of typesetters
 
 
 def _of_letters(word: bytes) -> tuple[bytes, ...]:
-    text = normalize("NFC", word.decode().lower())
+    text = normalize("NFC", word.decode().lower()).replace("i\u0307", "i")  # of the Turkish capital with a dot
     if text.isalpha():
         return (text.encode(),)
     # a mark alone, as emoji have them, is no word

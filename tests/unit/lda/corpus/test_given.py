@@ -182,6 +182,11 @@ def test_every_input_is_a_row(tmp_path):
     assert [len(part) for part in numbered(many, VOCABULARY)] == [500, 500, 201]
 
 
+def test_a_corpus_has_no_row_for_every_input():
+    with pytest.raises(InputError, match="got a Corpus, which shuffles its documents"):
+        rows(Corpus(["apple bread"], WORDS))
+
+
 def test_numbered_with_another_tokenizer():
     assert rows(["Apple bread!"], tokenizer="whitespace") == [[]]
     assert rows(["x-apple"], tokenizer=lambda text: text.split("-")) == [[0]]

@@ -35,6 +35,12 @@ def test_other_delimiters(tmp_path, name, gap):
     assert read(write(tmp_path, name, content.encode())) == ["apple, bread"]
 
 
+def test_a_table_without_a_suffix_is_known_by_its_field(tmp_path):
+    path = write(tmp_path, "export", b"id,body\n1,apple\n2,bread\n")
+    assert read(path, field="body") == ["apple", "bread"]
+    assert len(read(path)) == 1
+
+
 def test_which_column(tmp_path):
     path = write(
         tmp_path, "x.csv", b"id,title,body,kind\n1,A title,apple bread cider,fruit\n2,Other,grape dough,bread\n"

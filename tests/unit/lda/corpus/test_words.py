@@ -24,6 +24,7 @@ from ergodica.lda.corpus.tokenizing import TOKENIZERS, hoffman, is_unspaced, tok
         ("co\u00adoperate \u2764\ufe0f x\u00a0y", "cooperate x y"),
         ("new_york \ud800 z", "new york z"),
         ("ΟΔΟΣ", "οδος"),
+        ("İstanbul", "istanbul"),
     ],
 )
 def test_words_of_any_language(text, expected):

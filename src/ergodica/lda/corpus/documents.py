@@ -100,8 +100,9 @@ class Documents:
 
     def take(self, indices: Sequence[int] | np.ndarray) -> "Documents":
         """The documents with these numbers, in this order."""
-        labels = None if self.labels is None else [self.labels[int(index)] for index in indices]
-        return Documents.of([self[int(index)] for index in indices], labels)
+        chosen = [int(index) for index in indices]
+        labels = None if self.labels is None else [self.labels[index] for index in chosen]
+        return Documents.of([self[index] for index in chosen], labels)
 
     def split_tenth(self) -> tuple["Documents", "Documents"]:
         """(train, test): the 10th, 20th, ... word of every document is test, the others train."""

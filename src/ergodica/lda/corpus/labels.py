@@ -33,8 +33,10 @@ def label_of(fields: Mapping[str, Any], id: str = "") -> DocumentLabel:
         fields: with names in lower case.
         id: where the record has none.
     """
-    found = fields.get
-    date = next((told for name in DATE_NAMES if (told := _told(found(name)))), "")
+    found, date = fields.get, ""
+    for name in DATE_NAMES:
+        if name in fields:
+            date = date or _told(found(name))
     return DocumentLabel(_told(found("id")) or id, _told(found("title")), _told(found("url")), date)
 
 
@@ -51,8 +53,12 @@ def is_missing(value: Any) -> bool:
 
 
 def _told(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, str):
         return value[:LONGEST_LABEL]
+    if type(value) is int:
+        return str(value)[:LONGEST_LABEL]
     if is_missing(value) or isinstance(value, list | tuple | dict | bytes):
         return ""
     return value.isoformat() if hasattr(value, "isoformat") else str(value)[:LONGEST_LABEL]

@@ -255,6 +255,8 @@ def _refuse_other_things(given: Any) -> None:
         raise InputError(
             f"got {type(given).__name__} for a corpus: expected paths, texts, a table or a CSR matrix of counts"
         )
+    if isinstance(given, set | frozenset):
+        raise InputError("got a set for a corpus, which has no order: give a list, such as sorted(texts)")
     if hasattr(given, "tocsr"):
         raise InputError(f"got a sparse {type(given).__name__}: expected the CSR form; matrix.tocsr() makes one")
     if isinstance(given, np.ndarray) and given.ndim != 1:

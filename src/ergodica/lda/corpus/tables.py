@@ -178,6 +178,9 @@ def frame_rows(frame: Any, field: str | None) -> Iterator[tuple[Any, DocumentLab
     columns = [str(name) for name in names]
     if not columns:
         raise InputError("the table has no columns: expected one with texts")
+    if len(set(columns)) < len(columns):
+        twice = next(column for column in columns if columns.count(column) > 1)
+        raise InputError(f"the table has the column {twice!r} twice: rename one of them")
     head = frame.slice(0, SAMPLE_ROWS) if is_arrow else frame.head(SAMPLE_ROWS)
     rows = list(zip(*(_column(head, name, is_arrow) for name in names), strict=True))
     text = names[text_column("the table", columns, rows, field)]

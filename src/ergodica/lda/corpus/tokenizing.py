@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import filterfalse
 from typing import Any
 from unicodedata import category, normalize
 
@@ -36,13 +37,15 @@ def unicode_words(text: str) -> list[bytes]:
     """The words of a text as UTF-8: letters and marks of any script; see `words`."""
     if text.isascii():
         return text.encode().translate(_LOWER_OR_GAP, _APOSTROPHE).split()
+    pieces = text.encode("utf-8", "replace").translate(_LOWER_OR_GAP, _APOSTROPHE).split()
     found: list[bytes] = []
-    for word in text.encode("utf-8", "replace").translate(_LOWER_OR_GAP, _APOSTROPHE).split():
-        if word.isascii():
-            found.append(word)
-        else:
-            found += _lettered(word) if len(word) <= _LONGEST_CACHED else _of_letters(word)
-    return found
+    done = 0
+    for piece in filterfalse(bytes.isascii, pieces):  # most words of Latin scripts are passed over by C code
+        at = pieces.index(piece, done)
+        found += pieces[done:at]
+        found += _lettered(piece) if len(piece) <= _LONGEST_CACHED else _of_letters(piece)
+        done = at + 1
+    return found + pieces[done:]
 
 
 def words(text: str) -> list[str]:

@@ -133,7 +133,7 @@ class Vocabulary:
         found = getattr(found, "token2id", found)
         if isinstance(found, Mapping):
             found = _in_order(found)
-        if not isinstance(found, Iterable):
+        if not isinstance(found, Iterable) or isinstance(found, set | frozenset):  # a set has no order
             raise InputError(
                 f"vocabulary is a {type(vocabulary).__name__}: expected a list of words, the path of a file with one "
                 "word a line, a scikit-learn vectorizer or a gensim Dictionary"

@@ -40,6 +40,8 @@ def test_what_looks_like_a_path_and_is_not_there_is_named(given):
 def test_one_text_is_not_a_list_of_them():
     with pytest.raises(InputError, match=r"there is no file or folder 'bread and apple'; a text is given in a list"):
         rows("bread and apple")
+    with pytest.raises(InputError, match="got a set for a corpus, which has no order"):
+        rows({"bread", "apple"})
     with pytest.raises(InputError, match="got dict for a corpus"):
         rows({"a": "bread"})
     with pytest.raises(InputError, match=r"got an array of shape \(2, 2\)"):
@@ -90,6 +92,8 @@ def test_matrices_and_vocabularies_of_scikit_learn():
         assert corpus.notes()[0].startswith("documents left out")  # counts need no tokeniser: x2 is no fault
     with pytest.raises(InputError, match="vocabulary is a int"):
         Corpus(counts, 5)
+    with pytest.raises(InputError, match="vocabulary is a set: expected a list"):
+        Corpus(["apple bread"], {"apple", "bread"})
 
 
 def test_a_document_a_line(tmp_path):

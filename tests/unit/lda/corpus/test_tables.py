@@ -153,6 +153,8 @@ def test_dataframes():
     assert documents.labels[2].date == "2024-01-02T00:00:00"
     with pytest.raises(InputError, match="the table has no column 'text': it has 'a', 'b'"):
         read(pandas.DataFrame({"a": ["x y"], "b": ["x y"]}))
+    with pytest.raises(InputError, match="the table has the column 'text' twice"):
+        read(pandas.DataFrame([["x", "y"]], columns=["text", "text"]))
     with pytest.raises(InputError, match="the table has no columns"):
         read(pandas.DataFrame())
     corpus, other = Corpus(frame, WORDS), Corpus(frame.assign(body="grape grape"), WORDS)

@@ -104,7 +104,8 @@ def _demo(wanted: int) -> DocumentPool:
 
 def _pool(given: Any, vocabulary: Any, wanted: int, source: str, told: str, is_demo: bool) -> DocumentPool:
     started, parts, count = now(), [], 0
-    with Corpus(given, vocabulary, batch_size=_SHUFFLED, shuffle_buffer=_SHUFFLED) as corpus:
+    # the paper's words are those of Hoffman, Blei and Bach's code
+    with Corpus(given, vocabulary, batch_size=_SHUFFLED, shuffle_buffer=_SHUFFLED, tokenizer="hoffman") as corpus:
         for part in corpus:
             parts.append(part)
             count += len(part)
@@ -127,7 +128,7 @@ def _vocabulary_beside(corpus: tuple[str, ...]) -> tuple[Vocabulary | None, str]
     found = sorted(path for folder in folders for path in folder.glob("vocab*.txt"))
     if len(found) != 1:
         return None, ""
-    return Vocabulary.read(found[0]), f"{found[0].name}, which lies beside the corpus"
+    return Vocabulary.read(found[0], "hoffman"), f"{found[0].name}, which lies beside the corpus"
 
 
 @dataclass(frozen=True)

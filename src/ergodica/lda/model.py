@@ -16,9 +16,10 @@ from ergodica.lda import run_files
 from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.documents import is_csr
+from ergodica.lda.corpus.numbering import AT_A_TIME, numbered
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.outcome import averaged_draws, conclude, versions
-from ergodica.lda.perplexity import AT_A_TIME, HistoryRow, Perplexity, numbered, perplexity, shares
+from ergodica.lda.perplexity import HistoryRow, Perplexity, perplexity, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings, settings_of
 from ergodica.lda.stream import ENOUGH_DOCUMENTS, ENOUGH_IN_SMALL_STEPS, DocumentStream

@@ -10,20 +10,17 @@ predicted:
 perplexity of the words' frequencies alone stand beside them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.lda import gibbs
-from ergodica.lda.corpus import Documents, Vocabulary
-from ergodica.lda.corpus.documents import is_csr
-from ergodica.lda.corpus.reading import texts
+from ergodica.lda.corpus import Documents
 
 SHARE_SWEEPS, SHARE_BURN_IN = 50, 25
 WARM_SWEEPS, WARM_BURN_IN = 5, 1
-AT_A_TIME = 500  # documents
 PRODUCTS_HELD = 1 << 24  # of eta times phi held at a time
 
 
@@ -42,42 +39,6 @@ def eta_of(counts: np.ndarray, gamma: float | np.ndarray) -> np.ndarray:
     """(n, K) the shares that expected counts stand for."""
     smoothed = counts.astype(np.float64) + gamma
     return smoothed / smoothed.sum(axis=1, keepdims=True)
-
-
-def numbered(given: Any, vocabulary: Vocabulary) -> Iterator[Documents]:
-    """Documents of whatever a corpus is made from, some at a time; one for every text, be it empty.
-
-    Unlike `Corpus`, which leaves short documents out: a row of shares is wanted for each.
-    """
-    whole = _in_memory(given, len(vocabulary))
-    if whole is not None:
-        for first in range(0, len(whole), AT_A_TIME):
-            yield whole.take(range(first, min(first + AT_A_TIME, len(whole))))
-        return
-    rows: list[np.ndarray] = []
-    for text in texts(given):
-        rows.append(vocabulary.ids(text))
-        if len(rows) == AT_A_TIME:
-            yield Documents.of(rows)
-            rows = []
-    if rows:
-        yield Documents.of(rows)
-
-
-def _in_memory(given: Any, size: int) -> Documents | None:
-    if is_csr(given):
-        if given.shape[1] != size:
-            raise InputError(
-                f"the matrix has {given.shape[1]} columns: expected {size}, one for each word of the model"
-            )
-        return Documents.from_csr(given)
-    if not isinstance(given, Documents):
-        return None
-    if given.tokens and not 0 <= given.words.min() <= given.words.max() < size:
-        raise InputError(
-            f"the documents have the word number {given.words.max()}: the model knows {size} words, from 0 on"
-        )
-    return given
 
 
 class Perplexity(NamedTuple):

@@ -6,7 +6,8 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda import demo
 from ergodica.lda.corpus import Documents
-from ergodica.lda.perplexity import HeldOut, numbered, perplexity, shares, unigram_law, word_probabilities
+from ergodica.lda.corpus.numbering import numbered
+from ergodica.lda.perplexity import HeldOut, perplexity, shares, unigram_law, word_probabilities
 
 RNG = np.random.default_rng(11)
 DOCUMENTS = Documents.of([RNG.integers(4, size=length) for length in (25, 9, 2, 40)])

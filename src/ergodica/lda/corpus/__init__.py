@@ -1,4 +1,4 @@
-"""Documents for topic models, read as a stream in bounded memory: dumps, JSON lines, folders, addresses, iterables."""
+"""Documents for topic models, read as a stream in bounded memory: files, addresses, tables, texts, counts."""
 
 import lazy_loader
 

@@ -1,7 +1,11 @@
 from .corpus import Corpus
 from .documents import Documents
+from .labels import DocumentLabel
+from .numbering import numbered
+from .options import Reading
 from .reading import texts
-from .vocabulary import Vocabulary, words
+from .tokenizing import words
+from .vocabulary import Vocabulary
 from .wikitext import plain_text
 
-__all__ = ["Corpus", "Documents", "Vocabulary", "plain_text", "texts", "words"]
+__all__ = ["Corpus", "DocumentLabel", "Documents", "Reading", "Vocabulary", "numbered", "plain_text", "texts", "words"]

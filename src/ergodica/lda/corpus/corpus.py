@@ -16,11 +16,15 @@ from ergodica.host.validate import whole
 from ergodica.lda.corpus import reading
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.corpus.formats import DOCUMENT_LIMIT
+from ergodica.lda.corpus.options import Reading
 from ergodica.lda.corpus.sources import Numbers, marks_of, sources_of
+from ergodica.lda.corpus.stop_words import StopWordsLike
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.vocabulary import Vocabulary, VocabularyLike
+from ergodica.lda.corpus.tokenizing import TokenizerLike, is_unspaced, needs_tokenizer
+from ergodica.lda.corpus.vocabulary import Content, Vocabulary, VocabularyLike
 
 VOCABULARY_DOCUMENTS = 10_000  # of the stream's beginning, of which a vocabulary is built
+SCRIPT_DOCUMENTS = 200  # of these, whose script is looked at
 VOCABULARY_CHARACTERS = 64 << 20  # or as many of them as have this many characters: they are held in memory
 
 
@@ -31,16 +35,24 @@ class Corpus:
     batches for a model of your own; a thread reads ahead.
 
     Args:
-        sources: a path, "-" for standard input, an http(s) address, a folder, a list of these; an iterable of texts; a
-            CSR matrix of counts; `Documents`. Files are recognised by their first bytes.
-        vocabulary: a `Vocabulary`, the path of a file with one word a line, a list of words; None: built from the first
-            10,000 documents.
+        sources: a path, "-" for standard input, an http(s) address, a folder, a list of these; an iterable of texts, or
+            of documents as lists of words; a DataFrame, a Series, or an Arrow table; a CSR matrix of counts; gensim's
+            lists of (number, count); `Documents`. Files are recognised by their first bytes, tables by their names.
+        vocabulary: a `Vocabulary`, the path of a file with one word a line, a list of words, a scikit-learn vectorizer
+            or a gensim `Dictionary`; None: built from the first 10,000 documents.
         held_out: how many documents at the stream's beginning are kept for tests, in no batch.
         batch_size: documents of a batch. Batches run on from one pass to the next; only the very last may be smaller.
         shuffle_buffer: documents that are shuffled at a time; 1 leaves them in order.
         seed: of the order.
         passes: how often the sources are read; None: again and again.
-        limit: characters or bytes above which a document is left out.
+        limit: characters or bytes above which a document is cut; of a MediaWiki dump it is left out.
+        field: of JSON lines and tables, the one with the text; None: "text", or a table's only column of text.
+        lines: a line of a text file is a document; else the file is.
+        tokenizer: text to words: None (that of the vocabulary, or "words"), "words", "hoffman", "whitespace", or a
+            function from a text to a list of str.
+        stopwords: left out where a vocabulary is built: None (English), a language ("german", "de"), a list, () for
+            none.
+        phrases: where a vocabulary is built, pairs of words that belong together become words: "new_york".
 
     >>> corpus = Corpus(["the cat sat on a mat", "a cat and a dog"], ["cat", "mat", "dog"], batch_size=2)
     >>> [sorted(document.tolist()) for document in sorted(next(corpus), key=len)]
@@ -54,6 +66,8 @@ class Corpus:
     def __init__(
         self, sources: Any, vocabulary: VocabularyLike | None = None, *, held_out: int = 0, batch_size: int = 50,
         shuffle_buffer: int = 4096, seed: int = 0, passes: int | None = 1, limit: int = DOCUMENT_LIMIT,
+        field: str | None = None, lines: bool = False, tokenizer: TokenizerLike = None, stopwords: StopWordsLike = None,
+        phrases: bool = False,
     ):  # fmt: skip
         whole("held_out", held_out)
         whole("seed", seed)
@@ -61,15 +75,21 @@ class Corpus:
         for name, count in (("batch_size", batch_size), ("shuffle_buffer", shuffle_buffer), ("limit", limit)):
             whole(name, count, 1)
         self.batch_size, self._passes = batch_size, passes
-        self._sources = sources_of(sources)
+        self.reading = Reading(field, lines, tokenizer, stopwords, phrases)
+        self._sources = sources_of(sources, self.reading)
         once = [source.name for source in self._sources if not source.can_repeat]
         if once and passes != 1:
             raise InputError(f"passes is {passes}, but {once[0]} can be read only once: save it to a file first")
         self._is_once = bool(once)
         self.vocabulary, items = self._beginning(vocabulary, limit)
-        self.held_out, begin = self._hold_out(held_out, items)
+        self._vocabulary_notes = [] if self._numbers is not None else self.vocabulary.notes()
+        copies = reading.Copies()
+        self.held_out, begin = self._hold_out(held_out, items, copies)
+        copies.begin()
         self._items: Iterator[reading.ReadItem] | None = items  # of the first pass, until they are used
-        self._grouping = reading.Grouping(self._sources, self.vocabulary, begin, shuffle_buffer, seed, passes, limit)
+        self._grouping = reading.Grouping(
+            self._sources, self.vocabulary, begin, shuffle_buffer, seed, passes, limit, copies
+        )
         self._start, self._row, self.given = begin, 0, 0
         self._group: reading.Group | None = None
         self._ahead: ReadAhead | None = None
@@ -128,8 +148,8 @@ class Corpus:
     @property
     def size(self) -> int | None:
         """The documents of a pass, without those held out and those left out; None until the first pass has ended."""
-        if len(self._sources) == 1 and isinstance(self._sources[0], Numbers):
-            return int(np.sum(self._sources[0].documents.lengths >= reading.SHORTEST_DOCUMENT)) - len(self.held_out)
+        if self._numbers is not None:
+            return int(np.sum(self._numbers.documents.lengths >= reading.SHORTEST_DOCUMENT)) - len(self.held_out)
         return self._start.size or None
 
     @property
@@ -156,7 +176,8 @@ class Corpus:
 
     def notes(self) -> list[str]:
         """What was left out up to here and why, one line each; of the first pass, as the others are the same."""
-        return self._reached().tally.notes()
+        one = ["the corpus is a single document, of which no topics can be learnt"] if self.size == 1 else []
+        return [*self._vocabulary_notes, *self._reached().tally.notes(), *one]
 
     def close(self) -> None:
         """Stop reading ahead; the corpus cannot be used after that."""
@@ -180,36 +201,56 @@ class Corpus:
     ) -> tuple[Vocabulary, Iterator[reading.ReadItem]]:
         """The vocabulary, and all items of the first pass."""
         items = reading.read(self._sources, reading.THE_BEGINNING, limit)
-        if len(self._sources) == 1 and isinstance(self._sources[0], Numbers):
-            columns = self._sources[0].columns
-            found = Vocabulary.numbered(columns) if vocabulary is None else Vocabulary.given(vocabulary)
+        chosen = self.reading.tokenizer
+        if self._numbers is not None:
+            columns = self._numbers.columns
+            found = Vocabulary.numbered(columns) if vocabulary is None else Vocabulary.given(vocabulary, chosen)
             if len(found) < columns:
                 raise InputError(f"the vocabulary has {len(found)} words: expected {columns}, one for each column")
             return found, items
         if vocabulary is not None:
-            return Vocabulary.given(vocabulary), items
+            found = Vocabulary.given(vocabulary, chosen)
+            found.check_words()
+            return found, items
         held: deque[reading.ReadItem] = deque()
-        found_texts = _first_texts(items, held)
-        if not found_texts:
+        contents = _first_contents(items, held)
+        if not contents:
             tally = Tally()
             for item in held:
                 tally.merge(item.tally)
             raise InputError(reading.nothing_to_read(self._sources, tally))
-        return Vocabulary.build(found_texts), chain(_emptied(held), items)
+        self._check_script(contents)
+        stopwords, phrases = self.reading.stopwords, self.reading.phrases
+        built = Vocabulary.build(contents, tokenizer=chosen, stopwords=stopwords, phrases=phrases)
+        return built, chain(_emptied(held), items)
 
-    def _hold_out(self, count: int, items: Iterator[reading.ReadItem]) -> tuple[Documents, reading.Start]:
-        tally, rows, place, position = Tally(), [], reading.THE_BEGINNING, 0
+    def _check_script(self, contents: list[Content]) -> None:
+        """InputError where most documents are of a script without spaces and nobody gave a tokeniser."""
+        unspaced = [text for text in contents[:SCRIPT_DOCUMENTS] if isinstance(text, str) and is_unspaced(text)]
+        if self.reading.tokenizer is None and 2 * len(unspaced) > min(len(contents), SCRIPT_DOCUMENTS):
+            raise needs_tokenizer(self._sources[0].name, unspaced[0])
+
+    @property
+    def _numbers(self) -> Numbers | None:
+        """The source, where that is documents of numbers."""
+        first = self._sources[0]
+        return first if len(self._sources) == 1 and isinstance(first, Numbers) else None
+
+    def _hold_out(
+        self, count: int, items: Iterator[reading.ReadItem], copies: reading.Copies
+    ) -> tuple[Documents, reading.Start]:
+        tally, rows, place, position = Tally(), reading.Rows(), reading.THE_BEGINNING, 0
         while len(rows) < count:
             item = next(items, None)
             if item is None:
-                if not rows:
+                if not len(rows):
                     raise InputError(reading.nothing_to_read(self._sources, tally))
                 raise InputError(f"held_out is {count}, but there are only {len(rows)} documents: hold out fewer")
-            ids = reading.taken(item, self.vocabulary, tally)
+            ids = reading.taken(item, self.vocabulary, tally, copies)
             if ids is not None:
-                rows.append(ids)
+                rows.add(ids, item)
             place, position = item.place, reading.position_of(self._sources, item)
-        return Documents.of(rows), reading.Start(0, 0, place, position, tally)
+        return rows.documents(), reading.Start(0, 0, place, position, tally)
 
     def _current(self) -> reading.Group | None:
         if self._is_closed:
@@ -217,6 +258,7 @@ class Corpus:
         if self._group is not None:
             return self._group
         if self._ahead is None or self._ahead.process != os.getpid():
+            self._grouping.copies.forget()
             self._ahead = ReadAhead(partial(self._grouping.groups, self._start, self._items))
             self._items = None
         try:
@@ -250,19 +292,24 @@ class Corpus:
             self._marks = marks_of(self._sources)
         labels = [(source.label, mark) for source, mark in zip(self._sources, self._marks, strict=True)]
         grouping = self._grouping
-        told = (labels, self.vocabulary.digest(), len(self.held_out), grouping.buffer, grouping.seed, grouping.limit)
+        told = (
+            labels, self.vocabulary.digest(), len(self.held_out), grouping.buffer, grouping.seed, grouping.limit,
+            self.reading.field, self.reading.lines,
+        )  # fmt: skip
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
-def _first_texts(items: Iterator[reading.ReadItem], held: deque[reading.ReadItem]) -> list[str]:
-    """The texts of which a vocabulary is built; their items go to `held`, to be given out again."""
+def _first_contents(items: Iterator[reading.ReadItem], held: deque[reading.ReadItem]) -> list[Content]:
+    """The documents of which a vocabulary is built; their items go to `held`, to be given out again."""
     found, characters = [], 0
     for item in items:
         held.append(item)
-        text = item.text()
-        if text is not None:
-            found.append(text)
-            characters += len(text)
+        content = item.parsed().content
+        if isinstance(content, np.ndarray):
+            raise InputError("these documents are numbers of words: give their words as vocabulary=, or all in a list")
+        if content is not None:
+            found.append(content)
+            characters += len(content) if isinstance(content, str) else sum(map(len, content))
         if len(found) == VOCABULARY_DOCUMENTS or characters >= VOCABULARY_CHARACTERS:
             break
     return found

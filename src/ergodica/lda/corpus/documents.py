@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.lda.corpus.labels import NO_LABEL, DocumentLabel
 
 TEST_EVERY = 10
+LARGEST_BAG = 1 << 40  # the sum of all numbers and counts of a document: larger ones are no counts
 
 
 class Documents:
@@ -18,31 +20,37 @@ class Documents:
     Args:
         starts: (n + 1,) where each document begins in `words`; the last entry is where the last one ends.
         words: (tokens,) the numbers of the words.
+        labels: what each document is called, a `DocumentLabel` each; None where nothing is known.
 
     >>> documents = Documents.of([[3, 1, 3], [2]])
     >>> len(documents), documents.tokens, documents[0].tolist()
     (2, 4, [3, 1, 3])
     """
 
-    __slots__ = ("starts", "words")
+    __slots__ = ("labels", "starts", "words")
 
-    def __init__(self, starts: np.ndarray, words: np.ndarray):
+    def __init__(self, starts: np.ndarray, words: np.ndarray, labels: Sequence[DocumentLabel] | None = None):
         self.starts = np.ascontiguousarray(starts, np.int64)
         self.words = np.ascontiguousarray(words, np.int32)
         if self.starts.ndim != 1 or self.words.ndim != 1 or len(self.starts) == 0:
             raise InputError("starts and words: expected two vectors, starts with one entry more than documents")
         if self.starts[0] != 0 or self.starts[-1] != len(self.words) or np.any(np.diff(self.starts) < 0):
             raise InputError(f"starts: expected to rise from 0 to {len(self.words)}, the number of words")
+        self.labels = None if labels is None else tuple(labels)
+        if self.labels is not None and len(self.labels) != len(self):
+            raise InputError(f"there are {len(self.labels)} labels: expected {len(self)}, one for each document")
         self.starts.setflags(write=False)
         self.words.setflags(write=False)
 
     @classmethod
-    def of(cls, documents: Iterable[Sequence[int] | np.ndarray]) -> "Documents":
-        """From one sequence of word numbers per document."""
+    def of(
+        cls, documents: Iterable[Sequence[int] | np.ndarray], labels: Sequence[DocumentLabel] | None = None
+    ) -> "Documents":
+        """From one sequence of word numbers per document, and its label."""
         parts = [np.asarray(part, np.int32) for part in documents]
         starts = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=starts[1:])
-        return cls(starts, np.concatenate(parts) if parts else np.zeros(0, np.int32))
+        return cls(starts, np.concatenate(parts) if parts else np.zeros(0, np.int32), labels)
 
     @classmethod
     def from_csr(cls, matrix: Any) -> "Documents":
@@ -58,10 +66,14 @@ class Documents:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Documents"]) -> "Documents":
-        """The documents of all parts, one after another."""
+        """The documents of all parts, one after another; where only some parts have labels, the others' are empty."""
         lengths = [np.diff(part.starts) for part in parts]
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]) if parts else np.zeros(1, np.int64)
-        return cls(starts, np.concatenate([part.words for part in parts]) if parts else np.zeros(0, np.int32))
+        words = np.concatenate([part.words for part in parts]) if parts else np.zeros(0, np.int32)
+        if all(part.labels is None for part in parts):
+            return cls(starts, words)
+        labels = [label for part in parts for label in part.labels or (NO_LABEL,) * len(part)]
+        return cls(starts, words, labels)
 
     @property
     def tokens(self) -> int:
@@ -88,7 +100,9 @@ class Documents:
 
     def take(self, indices: Sequence[int] | np.ndarray) -> "Documents":
         """The documents with these numbers, in this order."""
-        return Documents.of([self[int(index)] for index in indices])
+        chosen = [int(index) for index in indices]
+        labels = None if self.labels is None else [self.labels[index] for index in chosen]
+        return Documents.of([self[index] for index in chosen], labels)
 
     def split_tenth(self) -> tuple["Documents", "Documents"]:
         """(train, test): the 10th, 20th, ... word of every document is test, the others train."""
@@ -109,7 +123,7 @@ class Documents:
 
     def _where(self, chosen: np.ndarray) -> "Documents":
         until = np.concatenate([[0], np.cumsum(chosen)])
-        return Documents(until[self.starts], self.words[chosen])
+        return Documents(until[self.starts], self.words[chosen], self.labels)
 
 
 def is_csr(matrix: Any) -> bool:
@@ -117,3 +131,19 @@ def is_csr(matrix: Any) -> bool:
     if not all(hasattr(matrix, name) for name in ("indptr", "indices", "data", "shape")):
         return False
     return getattr(matrix, "format", "csr") == "csr" and len(matrix.indptr) == matrix.shape[0] + 1
+
+
+def words_of_bag(pairs: Sequence[Sequence[Any]]) -> np.ndarray:
+    """The word numbers of a document that is given as (number, count) pairs, as gensim has them.
+
+    >>> words_of_bag([(3, 2), (0, 1)]).tolist()
+    [3, 3, 0]
+    """
+    try:
+        found = np.asarray(pairs, np.float64).reshape(len(pairs), 2)
+    except (TypeError, ValueError):
+        found = np.full((1, 2), np.nan)
+    if np.any((found < 0) | ~np.isfinite(found) | (found != np.rint(found))) or found.sum(initial=0) > LARGEST_BAG:
+        raise InputError(f"a document has the pairs {str(list(pairs))[:60]}: expected (number, count), not weights")
+    numbers, counts = found.astype(np.int64).T
+    return np.repeat(numbers, counts)

@@ -1,22 +1,41 @@
-"""Formats of text: MediaWiki's export XML, JSON lines, WikiExtractor's output, plain text files, strings.
+"""Formats of text: JSON lines, WikiExtractor's output, text files, lines of them, and what is in memory.
 
-A reader gives raw documents first and their text when asked, so that documents can be skipped at little cost.
+A reader gives raw documents first and what is in them when asked, so that documents can be skipped at little cost.
+MediaWiki's XML is in mediawiki.py, tables are in tables.py.
 """
 
 import codecs
+import html
 import json
+import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import Any
-from xml.parsers import expat
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergodica.errors import InputError
+from ergodica.lda.corpus.documents import words_of_bag
+from ergodica.lda.corpus.labels import NO_LABEL, DocumentLabel, is_missing, label_of
 from ergodica.lda.corpus.opening import Chunk, Opened
+from ergodica.lda.corpus.options import PLAIN_READING, Reading
 from ergodica.lda.corpus.tally import Tally
 
 DOCUMENT_LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
+# A record may be this many times the limit: its text is cut, but to find where it ends all of it is held.
+RECORD_LIMITS = 8
+BAD_RECORDS = 20  # at a file's beginning: after that many it is refused
+
+
+class Parsed(NamedTuple):
+    """What is in a raw document: a text, its words, the numbers of its words, or nothing; and its label."""
+
+    content: str | Sequence[str] | np.ndarray | None
+    label: DocumentLabel = NO_LABEL
+
+
+NO_DOCUMENT = Parsed(None)
 
 
 class Reader(ABC):
@@ -25,19 +44,20 @@ class Reader(ABC):
     Args:
         name: for notes.
         chunks: the bytes, after decompression.
-        tally: where documents that are left out are counted.
-        limit: a longer document is left out; memory is bounded by a few times this.
+        tally: where documents that are left out or cut are counted.
+        limit: a longer document is cut; memory is bounded by a few times this.
         is_packed: compressed; reading can then start again only where a compressed stream begins.
         is_continued: the bytes begin between two documents in the middle of the file.
+        reading: which field, and what else a person chose.
 
     `byte` and `since` say where reading is: `since` raw documents after the last byte where it could start again.
     """
 
     def __init__(
         self, name: str, chunks: Iterator[Chunk], tally: Tally, limit: int = DOCUMENT_LIMIT, is_packed: bool = False,
-        is_continued: bool = False,
+        is_continued: bool = False, reading: Reading = PLAIN_READING,
     ):  # fmt: skip
-        self.name, self.chunks, self.tally, self.limit = name, chunks, tally, limit
+        self.name, self.chunks, self.tally, self.limit, self.reading = name, chunks, tally, limit, reading
         self.is_packed, self.is_continued = is_packed, is_continued
         self.byte = self.since = 0
         self.opened: Opened | None = None
@@ -54,30 +74,28 @@ class Reader(ABC):
     def items(self) -> Iterator[Any]:
         """Raw documents, in order; each adds 1 to `since` before it is given."""
 
-    def text(self, item: Any) -> str | None:
-        """The text of a raw document; None where there is none, counted."""
-        return self._decoded(item)
+    @abstractmethod
+    def parsed(self, item: Any) -> Parsed:
+        """What is in a raw document, cut to the limit; content None where nothing is, counted."""
 
-    def _lines(self) -> Iterator[bytes | None]:
-        """Lines without their end; None for one that is longer than the limit, of which no more than that is held."""
-        pending, is_dropping = b"", False
+    def _lines(self, most: int) -> Iterator[bytes]:
+        """Lines without their end; of one that is longer than `most` bytes the first `most` + 1."""
+        parts, size = [], 0  # of the line that has not ended
         for data, restart in self.chunks:
-            if restart is not None and not is_dropping and not (pending and self.is_packed):
-                self._may_restart(restart - len(pending))
-            parts = (pending + data).split(b"\n")
-            pending = parts.pop()
-            if is_dropping and parts:
-                is_dropping = False
-                del parts[0]
-            for part in parts:
-                yield part if len(part) <= self.limit else None
-            if is_dropping:
-                pending = b""
-            elif len(pending) > self.limit:
-                yield None
-                pending, is_dropping = b"", True
-        if pending:
-            yield pending
+            if restart is not None and not (size and self.is_packed):
+                self._may_restart(restart - size)
+            first, *others = data.split(b"\n")
+            if size <= most:
+                parts.append(first)
+            size += len(first)
+            if others:
+                yield (b"".join(parts) if len(parts) > 1 else parts[0])[: most + 1]
+                last = others.pop()
+                for line in others:
+                    yield line if len(line) <= most else line[: most + 1]
+                parts, size = [last], len(last)
+        if size:
+            yield b"".join(parts)[: most + 1]
 
     def _may_restart(self, byte: int) -> None:
         self.byte, self.since = byte, 0
@@ -90,58 +108,92 @@ class Reader(ABC):
             self.tally.add("not_utf8", self.name, text.count("\ufffd") - data.count("\ufffd".encode()))
             return text
 
+    def _cut(self, text: str) -> str:
+        """The text, or as much of it as the limit allows, counted."""
+        if len(text) <= self.limit:
+            return text
+        self._note_cut()
+        return text[: self.limit]
+
+    def _cut_bytes(self, data: bytes) -> str:
+        """The same of bytes of UTF-8, of which there may be more than the limit."""
+        if len(data) <= self.limit:
+            return self._decoded(data)
+        self._note_cut()
+        _, used = codecs.utf_8_decode(data[: self.limit], "replace", False)  # no half letter at the end
+        return self._decoded(data[:used])
+
+    def _note_cut(self) -> None:
+        self.tally.add("cut", f"{self.name}, to the first {self.limit:,} characters")
+
 
 class JsonLines(Reader):
-    """One JSON object a line, its field `text` the document; also what WikiExtractor writes with --json."""
+    """One JSON object a line, one of its fields the document; also what WikiExtractor writes with --json."""
+
+    _bad = 0
 
     def items(self) -> Iterator[bytes]:
-        for line in self._lines():
-            if line is None:
-                self.tally.add("too_long", self.name)
-            else:
+        for line in self._lines(RECORD_LIMITS * self.limit):
+            if line and not line.isspace():
                 self.since += 1
                 yield line
 
-    def text(self, item: bytes) -> str | None:
-        if not item.strip():
-            return None
+    def parsed(self, item: bytes) -> Parsed:
+        if len(item) > RECORD_LIMITS * self.limit:
+            self.tally.add("too_long", self.name)
+            return NO_DOCUMENT
         try:
-            text = json.loads(self._decoded(item).removeprefix("\ufeff"))["text"]
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-            text = None
-        if not isinstance(text, str):
+            record = json.loads(self._decoded(item).removeprefix("\ufeff"))
+        except (ValueError, RecursionError):
+            record = None
+        field = self.reading.field or "text"
+        if not isinstance(record, dict):
             self.tally.add("bad_line", f"{self.name}: {item[:40]!r}")
-            return None
-        return text
+            return NO_DOCUMENT
+        text = record.get(field)
+        if isinstance(text, str):
+            return Parsed(self._cut(text), label_of(record))
+        if field in record and text is None:  # null: a document without text
+            return Parsed("", label_of(record))
+        return self._left_out(record, field)
+
+    def _left_out(self, record: dict[str, Any], field: str) -> Parsed:
+        if field in record:
+            has = f"{field!r} is {str(record[field])[:20]!r}, not a text"
+        else:
+            has = f"no field {field!r}, it has {', '.join(map(repr, list(record)[:20])) or 'none'}"
+        self._bad += 1
+        # nothing but such lines from the first byte on: a mistake, that it would take hours to find at the end
+        if self.byte == 0 and self._bad == self.since == BAD_RECORDS:
+            raise InputError(f"{self.name}: {has} in the first {BAD_RECORDS} lines: field='...' names another")
+        self.tally.add("bad_line", f"{self.name}: {has}")
+        return Parsed(None, label_of(record))
 
 
 class Extracted(Reader):
     """WikiExtractor's plain output: <doc id="" url="" title=""> on a line, the text, </doc> on a line."""
 
-    def items(self) -> Iterator[bytes]:
-        body: list[bytes] = []
-        size = 0
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        head, body, size = b"", [], 0
         self._is_between = True
-        for line in self._lines():
-            if line is not None and line.startswith(b"<doc "):
-                self._is_between, body, size = False, [], 0
+        for line in self._lines(self.limit):
+            if line.startswith(b"<doc "):
+                self._is_between, head, body, size = False, line, [], 0
             elif self._is_between:
                 continue
-            elif line is not None and line.startswith(b"</doc>"):
+            elif line.startswith(b"</doc>"):
                 self._is_between = True
-                if size <= self.limit:
-                    self.since += 1
-                    yield b"\n".join(body)
-                else:
-                    self.tally.add("too_long", self.name)
-            else:
-                size += self.limit + 1 if line is None else len(line) + 1
-                if line is not None and size <= self.limit:
-                    body.append(line)
-                else:
-                    body.clear()
+                self.since += 1
+                yield head, b"\n".join(body)
+            elif size <= self.limit:
+                body.append(line)
+                size += len(line) + 1
         if not self._is_between and not self.tally.counts["cut_off"]:  # else the decompressor has just said so
             self.tally.add("cut_off", f"{self.name}, inside a document")
+
+    def parsed(self, item: tuple[bytes, bytes]) -> Parsed:
+        told = dict(re.findall(r'(\w+)="([^"]*)"', item[0][:4096].decode(errors="replace")))
+        return Parsed(self._cut_bytes(item[1]), label_of({name: html.unescape(text) for name, text in told.items()}))
 
     def _may_restart(self, byte: int) -> None:
         if self._is_between:
@@ -155,177 +207,56 @@ class PlainText(Reader):
         parts, size = [], 0
         for data, _ in self.chunks:
             size += len(data)
-            if size > self.limit:
-                self.tally.add("too_long", self.name)
-                return
             parts.append(data)
+            if size > self.limit:
+                break
         self.since += 1
         yield b"".join(parts)
 
+    def parsed(self, item: bytes) -> Parsed:
+        base = os.path.basename(self.name)
+        return Parsed(self._cut_bytes(item).removeprefix("\ufeff"), DocumentLabel(base, base))
+
+
+class TextLines(Reader):
+    """A text file of which every line is a document."""
+
+    def items(self) -> Iterator[bytes]:
+        for line in self._lines(self.limit):
+            self.since += 1
+            yield line
+
+    def parsed(self, item: bytes) -> Parsed:
+        return Parsed(self._cut_bytes(item).removeprefix("\ufeff").removesuffix("\r"))
+
 
 class InMemory(Reader):
-    """Texts from any iterable, or documents that are numbers of words already."""
+    """What is in memory: (text, words, or numbers of words, its label) in turn."""
 
-    def __init__(self, documents: Iterable[Any], tally: Tally, limit: int = DOCUMENT_LIMIT):
+    def __init__(self, documents: Iterable[tuple[Any, DocumentLabel]], tally: Tally, limit: int = DOCUMENT_LIMIT):
         super().__init__("the texts", iter(()), tally, limit)
         self._documents = documents
 
-    def items(self) -> Iterator[Any]:
+    def items(self) -> Iterator[tuple[Any, DocumentLabel]]:
         for document in self._documents:
             self.since += 1
             yield document
 
-    def text(self, item: Any) -> str | None:
-        if isinstance(item, np.ndarray):
-            raise InputError("these documents are numbers of words: they have no text")
-        if isinstance(item, bytes):
-            item = self._decoded(item)
-        if not isinstance(item, str):
-            self.tally.add("bad_text", f"{type(item).__name__} at place {self.since}")
-            return None
-        if len(item) > self.limit:
-            self.tally.add("too_long", f"text {self.since}")
-            return None
-        return item
-
-
-class Utf8:
-    """Bytes with everything that is not UTF-8 replaced by U+FFFD and counted, chunk by chunk."""
-
-    def __init__(self, name: str, tally: Tally):
-        self._name, self._tally, self._rest = name, tally, b""
-
-    def fixed(self, data: bytes) -> bytes:
-        data = self._rest + data
-        try:
-            _, used = codecs.utf_8_decode(data, "strict", False)
-            self._rest = data[used:]
-            return data[:used]
-        except UnicodeDecodeError:
-            text, used = codecs.utf_8_decode(data, "replace", False)
-            self._rest = data[used:]
-            self._tally.add("not_utf8", self._name, text.count("\ufffd") - data.count("\ufffd".encode()))
-            return text.encode()
-
-
-DEEPEST_ELEMENT = 50  # elements inside each other; an export has 5
-LONGEST_TAG = 1 << 20  # bytes; expat keeps a tag or comment until its end and starts again with every chunk
-
-
-class MediaWiki(Reader):
-    """The articles of a dump: pages of namespace 0 that are no redirects; of several revisions the last.
-
-    A dump that is cut off, or whose XML breaks, gives the pages before that and is counted. Read straight by expat:
-    ElementTree would hold the whole text of an element before anybody can look at its length.
-    """
-
-    def items(self) -> Iterator[str]:
-        pages = _Pages(self.name, self.limit, self.is_continued)
-        utf8 = Utf8(self.name, self.tally)
-        try:
-            for data, restart in self.chunks:
-                if restart is not None and self.is_packed and pages.is_between:
-                    self._may_restart(restart)
-                pages.feed(utf8.fixed(data))
-                yield from self._articles(pages)
-            if not (self.is_continued and pages.is_between):  # a piece of a dump need not have its end
-                pages.feed(b"", is_last=True)
-        except expat.ExpatError as error:
-            yield from self._articles(pages)
-            if not self.tally.counts["cut_off"]:  # else the decompressor has just said so
-                self.tally.add("cut_off", f"{self.name}, line {error.lineno:,}: {expat.ErrorString(error.code)}")
-
-    def text(self, item: str) -> str:
-        from ergodica.lda.corpus.wikitext import plain_text  # no other format needs it
-
-        return plain_text(item)
-
-    def _articles(self, pages: "_Pages") -> Iterator[str]:
-        found, pages.found = pages.found, []
-        for text, reason in found:
-            if reason is None:
-                self.since += 1
-                yield text
-            else:
-                self.tally.add(reason, self.name if reason == "too_long" else "")
-
-
-class _Pages:
-    """Expat's handlers. `found` has the pages since it was emptied: (text, None) or ("", why it is left out)."""
-
-    def __init__(self, name: str, limit: int, is_continued: bool):
-        self.name, self.limit = name, limit
-        self.found: list[tuple[str, str | None]] = []
-        self._depth = self._fed = 0
-        self._parts: list[str] = []
-        self._size = 0
-        self._begin_page()
-        self._parser = expat.ParserCreate("utf-8")
-        self._parser.buffer_text = True
-        self._parser.buffer_size = 1 << 16
-        self._parser.StartDoctypeDeclHandler = self._refuse
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        if is_continued:
-            self.feed(b"<mediawiki>")
-
-    @property
-    def is_between(self) -> bool:
-        """Whether no page is open."""
-        return self._depth == 1
-
-    def feed(self, data: bytes, is_last: bool = False) -> None:
-        self._parser.Parse(data, is_last)
-        self._fed += len(data)
-        if self._fed - max(self._parser.CurrentByteIndex, 0) > LONGEST_TAG and not is_last:
-            raise InputError(f"{self.name} has a tag or comment longer than 1 MB: that is no MediaWiki export")
-
-    def _refuse(self, name: str, *rest: object) -> None:
-        raise InputError(
-            f"{self.name} has a DOCTYPE ({name[:40]}), which can declare entities that expand without end: "
-            "a MediaWiki export has none; leave the file out"
-        )
-
-    def _begin_page(self) -> None:
-        self._text, self._namespace, self._is_redirect, self._is_long = "", "0", False, False
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth == 1 and tag != "mediawiki":
-            raise InputError(f"{self.name} is XML with the root <{tag[:40]}>: expected <mediawiki>, a MediaWiki export")
-        if self._depth > DEEPEST_ELEMENT:
-            raise InputError(f"{self.name} has elements {DEEPEST_ELEMENT} deep: that is no MediaWiki export")
-        if tag == "page":
-            self._begin_page()
-        elif tag == "redirect":
-            self._is_redirect = True
-        elif tag in ("text", "ns"):
-            self._parts, self._size, self._is_long = [], 0, False
-            self._parser.CharacterDataHandler = self._characters
-
-    def _characters(self, data: str) -> None:
-        self._size += len(data)
-        if self._size <= self.limit:
-            self._parts.append(data)
-        else:
-            self._parts, self._is_long = [], True
-
-    def _end(self, tag: str) -> None:
-        self._depth -= 1
-        if tag == "text":
-            self._text = "".join(self._parts)
-            self._parser.CharacterDataHandler = None
-        elif tag == "ns":
-            self._namespace = "".join(self._parts).strip()
-            self._parser.CharacterDataHandler = None
-        elif tag == "page":
-            self.found.append(self._judged())
-
-    def _judged(self) -> tuple[str, str | None]:
-        if self._namespace != "0":
-            return "", "namespace"
-        if self._is_redirect or self._text[:40].lstrip().lower().startswith("#redirect"):
-            return "", "redirect"
-        if self._is_long:
-            return "", "too_long"
-        return (self._text, None) if self._text.strip() else ("", "empty")
+    def parsed(self, item: tuple[Any, DocumentLabel]) -> Parsed:
+        value, label = item
+        if isinstance(value, bytes):
+            return Parsed(self._cut_bytes(value), label)
+        if isinstance(value, str):
+            return Parsed(self._cut(value), label)
+        if isinstance(value, np.ndarray) and value.ndim == 1:
+            value = value if value.dtype.kind in "iu" else value.tolist()
+        if isinstance(value, np.ndarray):
+            return Parsed(value, label)
+        if isinstance(value, list | tuple):
+            if all(isinstance(word, str) for word in value):
+                return Parsed(value, label)
+            if all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in value):
+                return Parsed(words_of_bag(value), label)
+        reason = "no_text" if is_missing(value) else "bad_text"
+        self.tally.add(reason, f"{type(value).__name__} at place {label.id or self.since - 1}")
+        return Parsed(None, label)

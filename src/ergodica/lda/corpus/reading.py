@@ -12,30 +12,41 @@ import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus.documents import Documents
-from ergodica.lda.corpus.formats import DOCUMENT_LIMIT, Reader
+from ergodica.lda.corpus.formats import DOCUMENT_LIMIT, NO_DOCUMENT, Parsed, Reader
+from ergodica.lda.corpus.labels import DocumentLabel
+from ergodica.lda.corpus.options import PLAIN_READING, Reading
 from ergodica.lda.corpus.sources import DocumentSource, sources_of
 from ergodica.lda.corpus.tally import Tally
+from ergodica.lda.corpus.tokenizing import is_unspaced, needs_tokenizer
 from ergodica.lda.corpus.vocabulary import Vocabulary
 
 FIRST_GROUP = 500  # documents; doubled from one group to the next: the first batch does not wait for a full one
 MOST_TOKENS = 1 << 24  # a group ends here at the latest: 64 MB
 SHORTEST_DOCUMENT = 2  # words of the vocabulary; one word says nothing about which words come together
+MOST_UNSPACED = 20  # documents that come to nothing for want of spaces between words, before the corpus is refused
+MOST_HASHES = 1 << 18  # of documents, to count copies: 30 MB
 
 
-def texts(source: Any, tally: Tally | None = None, limit: int = DOCUMENT_LIMIT) -> Iterator[str]:
+def texts(
+    source: Any, tally: Tally | None = None, limit: int = DOCUMENT_LIMIT, reading: Reading = PLAIN_READING
+) -> Iterator[str]:
     """The documents of anything a corpus is made from, as text.
 
     Args:
-        source: a path, "-" (standard input), an http(s) address, a folder, a list of these; or an iterable of texts.
-        tally: where what is left out is counted.
-        limit: bytes or characters above which a document is left out.
+        source: a path, "-" (standard input), an http(s) address, a folder, a list of these; an iterable of texts; a
+            table.
+        tally: where what is left out or cut is counted.
+        limit: bytes or characters above which a document is cut.
+        reading: which field, and whether lines of a file are documents.
     """
-    for item in read(sources_of(source), THE_BEGINNING, limit):
-        text = item.text()
+    for item in read(sources_of(source, reading), THE_BEGINNING, limit):
+        content = item.parsed().content
         if tally is not None:
             tally.merge(item.tally)
-        if text is not None:
-            yield text
+        if isinstance(content, np.ndarray):
+            raise InputError("these documents are numbers of words: they have no text")
+        if content is not None:
+            yield content if isinstance(content, str) else " ".join(content)
 
 
 class ReadingPlace(NamedTuple):
@@ -47,32 +58,41 @@ class ReadingPlace(NamedTuple):
 
 
 THE_BEGINNING = ReadingPlace(0, 0, 0)
-_TEXT_KNOWN = object()  # instead of a raw document whose text is known
 
 
 class ReadItem:
     """A raw document, or the end of a source (reader None), and what was left out since the item before it."""
 
-    __slots__ = ("_reader", "_text", "place", "position", "raw", "tally")
+    __slots__ = ("_parsed", "_raw", "_reader", "place", "position", "tally")
 
     def __init__(self, reader: Reader | None, raw: Any, place: ReadingPlace, position: int, tally: Tally):
-        self._reader, self.raw, self.place, self.position, self.tally = reader, raw, place, position, tally
-        self._text: str | None = None
+        self._reader, self._raw, self.place, self.position, self.tally = reader, raw, place, position, tally
+        self._parsed: Parsed | None = NO_DOCUMENT if reader is None else None
 
-    def text(self) -> str | None:
-        """The text; None where there is none. Kept, instead of the raw document: it is asked for more than once."""
-        if self._reader is not None and self.raw is not _TEXT_KNOWN:
+    @property
+    def is_document(self) -> bool:
+        """Whether it is one, be it empty; else it is the end of a source."""
+        return self._reader is not None
+
+    def parsed(self) -> Parsed:
+        """What is in it. Kept, instead of the raw document: it is asked for more than once."""
+        if self._parsed is None and self._reader is not None:
             self._reader.tally, outer = self.tally, self._reader.tally
-            self._text, self.raw = self._reader.text(self.raw), _TEXT_KNOWN
+            self._parsed, self._raw = self._reader.parsed(self._raw), None
             self._reader.tally = outer
-        return self._text
+        return self._parsed or NO_DOCUMENT
 
     def ids(self, vocabulary: Vocabulary) -> np.ndarray | None:
         """The word numbers; None where there is no text."""
-        if isinstance(self.raw, np.ndarray):
-            return self.raw
-        text = self.text()
-        return None if text is None else vocabulary.ids(text)
+        content = self.parsed().content
+        if not isinstance(content, np.ndarray):
+            return None if content is None else vocabulary.ids(content)
+        if len(content) and not 0 <= content.min() <= content.max() < len(vocabulary):
+            raise InputError(
+                f"a document has the word number {content.max()}: expected numbers of the {len(vocabulary)} words of "
+                "the vocabulary, from 0 on"
+            )
+        return content
 
 
 def read(sources: Sequence[DocumentSource], place: ReadingPlace, limit: int = DOCUMENT_LIMIT) -> Iterator[ReadItem]:
@@ -155,6 +175,7 @@ class Grouping:
     seed: int
     laps: int | None
     limit: int
+    copies: "Copies"
 
     def groups(self, start: Start, items: Iterator[ReadItem] | None = None) -> Iterator[Group]:
         """The groups from `start` on; a pass may end in an empty one. `items`: of a pass that is being read already."""
@@ -167,17 +188,17 @@ class Grouping:
             items = None
 
     def _lap(self, start: Start, items: Iterator[ReadItem]) -> Iterator[Group]:
-        tally, rows, tokens = start.tally.copy(), [], 0
+        tally, rows, tokens = start.tally.copy(), Rows(), 0
         for item in items:
-            ids = taken(item, self.vocabulary, tally if start.lap == 0 else Tally())
+            ids = taken(item, self.vocabulary, tally if start.lap == 0 else Tally(), self.copies)
             if ids is not None:
-                rows.append(ids)
+                rows.add(ids, item)
                 tokens += len(ids)
             if len(rows) == self._size(start) or tokens >= MOST_TOKENS:
                 position = position_of(self.sources, item)
                 end = Start(start.lap, start.number + 1, item.place, position, tally, start.size)
                 yield self._group(start, rows, end)
-                start, tally, rows, tokens = end, tally.copy(), [], 0
+                start, tally, rows, tokens = end, tally.copy(), Rows(), 0
         yield self._group(start, rows, self._next_lap(start, tally))
 
     def _next_lap(self, start: Start, tally: Tally) -> Start:
@@ -186,9 +207,9 @@ class Grouping:
             raise InputError(nothing_to_read(self.sources, tally))
         return Start(start.lap + 1, 0, self.begin.place, self.begin.position, tally, size)
 
-    def _group(self, start: Start, rows: list[np.ndarray], end: Start) -> Group:
+    def _group(self, start: Start, rows: "Rows", end: Start) -> Group:
         order = np.random.default_rng((self.seed, start.lap, start.number)).permutation(len(rows))
-        return Group(Documents.of(rows), order, end)
+        return Group(rows.documents(), order, end)
 
     def _size(self, start: Start) -> int:
         return self.buffer if start.lap or start.number > 30 else min(self.buffer, FIRST_GROUP << start.number)
@@ -199,14 +220,67 @@ def position_of(sources: Sequence[DocumentSource], item: ReadItem) -> int:
     return sum(source.total or 0 for source in sources[: item.place.source]) + item.position
 
 
-def taken(item: ReadItem, vocabulary: Vocabulary, tally: Tally) -> np.ndarray | None:
+class Rows:
+    """Documents on their way into a group, with their labels."""
+
+    def __init__(self) -> None:
+        self._ids: list[np.ndarray] = []
+        self._labels: list[DocumentLabel] = []
+
+    def add(self, ids: np.ndarray, item: ReadItem) -> None:
+        self._ids.append(ids)
+        self._labels.append(item.parsed().label)
+
+    def documents(self) -> Documents:
+        return Documents.of(self._ids, self._labels)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+class Copies:
+    """Which of the first 262,144 documents are copies of others; a run that is resumed begins with none."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._held_out: frozenset[int] = frozenset()
+
+    def begin(self) -> None:
+        """What was seen until now was held out, and is in no pass."""
+        self._held_out = frozenset(self._seen)
+
+    def forget(self) -> None:
+        """Reading starts again."""
+        self._seen = set(self._held_out)
+
+    def has(self, content: Any) -> bool:
+        """Whether the same text was here before; of documents of numbers, which are often equal, never."""
+        if isinstance(content, np.ndarray) or len(self._seen) >= MOST_HASHES:
+            return False
+        number, count = hash(content if isinstance(content, str) else tuple(content)), len(self._seen)
+        self._seen.add(number)
+        return len(self._seen) == count
+
+
+def taken(item: ReadItem, vocabulary: Vocabulary, tally: Tally, copies: Copies) -> np.ndarray | None:
     """The word numbers of a document that is used; None for one that is left out, counted."""
     ids = item.ids(vocabulary)
     tally.merge(item.tally)
     if ids is None:
         return None
-    tally.add("kept" if len(ids) >= SHORTEST_DOCUMENT else "short")
-    return ids if len(ids) >= SHORTEST_DOCUMENT else None
+    content = item.parsed().content
+    if len(ids) >= SHORTEST_DOCUMENT:
+        tally.add("kept")
+        if copies.has(content):
+            tally.add("copies")
+        return ids
+    if isinstance(content, str) and vocabulary.tokenizer.is_named and is_unspaced(content):
+        tally.add("unspaced")
+        if not tally.counts["kept"] and tally.counts["unspaced"] >= MOST_UNSPACED:
+            raise needs_tokenizer(f"the first {MOST_UNSPACED} documents", content)
+    else:
+        tally.add("short")
+    return None
 
 
 def nothing_to_read(sources: Sequence[DocumentSource], tally: Tally) -> str:
@@ -214,6 +288,11 @@ def nothing_to_read(sources: Sequence[DocumentSource], tally: Tally) -> str:
     names = ", ".join(source.name for source in sources[:3]) + (", ..." if len(sources) > 3 else "")
     if tally.counts["kept"]:
         return f"all {tally.counts['kept']} documents of {names} are held out: none is left to learn from"
+    if tally.counts["unspaced"]:
+        return (
+            f"none of the {tally.counts['unspaced'] + tally.counts['short']:,} documents of {names} has two words of "
+            "the vocabulary, as its script has no spaces between words: give a tokenizer"
+        )
     if tally.counts["short"]:
         return (
             f"none of the {tally.counts['short']:,} documents of {names} has two words of the vocabulary: "

@@ -1,22 +1,40 @@
-"""What a corpus is read from: names of files, folders and addresses, or texts; each recognised by its first bytes."""
+"""What a corpus is read from: files, folders, addresses, each recognised by its first bytes; or what is in memory."""
 
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sized
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from ergodica.errors import InputError
-from ergodica.lda.corpus.documents import Documents, is_csr
-from ergodica.lda.corpus.formats import Extracted, InMemory, JsonLines, MediaWiki, PlainText, Reader
+from ergodica.lda.corpus.documents import Documents, is_csr, words_of_bag
+from ergodica.lda.corpus.formats import Extracted, InMemory, JsonLines, PlainText, Reader, TextLines
+from ergodica.lda.corpus.labels import DocumentLabel
+from ergodica.lda.corpus.mediawiki import MediaWiki
 from ergodica.lda.corpus.opening import STANDARD_INPUT, Chunk, Opened, is_address, without_password
+from ergodica.lda.corpus.options import PLAIN_READING, Reading
+from ergodica.lda.corpus.tables import (
+    DelimitedTable,
+    ParquetTable,
+    arrow_values,
+    frame_rows,
+    is_arrow_array,
+    is_frame,
+)
 from ergodica.lda.corpus.tally import Tally
 
 ARCHIVE_KINDS = {
     b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd",
 }  # fmt: skip
-KNOWN_FORMATS = "MediaWiki XML, JSON lines, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz"
+KNOWN_FORMATS = (
+    "MediaWiki XML, JSON lines, CSV, TSV, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz, and Parquet"
+)
+PARQUET_BYTES = b"PAR1"
+MOST_CONTROLS = 0.05  # of the first bytes of a text; of packed or encrypted ones a tenth are control characters
+_CONTROL_BYTES = bytes(code for code in range(32) if chr(code) not in "\t\n\v\f\r\x1b")
 SAMPLE_BYTES = 1 << 16  # bytes of a file's beginning, middle and end
 MOST_SAMPLED = 1_000  # files; of a corpus with more, an even spread of them
 
@@ -49,8 +67,8 @@ class DocumentSource(ABC):
 class File(DocumentSource):
     """A file, standard input or an address."""
 
-    def __init__(self, place: str, is_named: bool = True):
-        self.place, self.is_named = place, is_named
+    def __init__(self, place: str, reading: Reading = PLAIN_READING, is_named: bool = True):
+        self.place, self.reading, self.is_named = place, reading, is_named
         self.name = self.label = without_password(place)
         if os.path.isfile(place):
             self.total = os.path.getsize(place)
@@ -64,18 +82,23 @@ class File(DocumentSource):
         if not self.is_named and not os.path.isfile(self.place):  # to open a pipe would wait for a writer
             raise InputError(f"{self.name} is not a file, or a link that leads nowhere")
         kind = self._kind() if byte else None  # by its first bytes, not by those at `byte`
+        if kind is ParquetTable:
+            return self._parquet(tally, limit, byte)
         opened = Opened(self.place, tally, byte)
         try:
             chunks = opened.chunks()
             first = next(chunks, Chunk(b"", 0))
-            kind = kind or recognise(opened.name, first.data)
+            kind = kind or recognise(opened.name, first.data, self.reading)
         except BaseException:
             opened.close()
             raise
+        if kind is ParquetTable:
+            opened.close()
+            return self._parquet(tally, limit, byte)
         self.total = opened.total
         is_continued = byte > 0 or first.data.lstrip().startswith(b"<page>")
         is_packed = opened.compression is not None
-        reader = kind(opened.name, chain([first], chunks), tally, limit, is_packed, is_continued)
+        reader = kind(opened.name, chain([first], chunks), tally, limit, is_packed, is_continued, self.reading)
         reader.opened = opened
         return reader
 
@@ -89,26 +112,58 @@ class File(DocumentSource):
     def _kind(self) -> type[Reader]:
         opened = Opened(self.place, Tally())
         try:
-            return recognise(opened.name, next(opened.chunks(), Chunk(b"", 0)).data)
+            return recognise(opened.name, next(opened.chunks(), Chunk(b"", 0)).data, self.reading)
         finally:
             opened.close()
 
+    def _parquet(self, tally: Tally, limit: int, group: int) -> Reader:
+        if not os.path.isfile(self.place) or self.place.endswith((".gz", ".bz2")):
+            raise InputError(f"{self.name} is Parquet, which is read from a local file that is not packed: save it so")
+        reader = ParquetTable(self.name, iter(()), tally, limit, reading=self.reading)
+        reader.total_bytes = self.total or 0
+        return reader.begin(self.place, group)
+
 
 class Texts(DocumentSource):
-    """An iterable of strings."""
+    """An iterable of strings, or of documents as lists of words; labelled by an index, else by numbers."""
 
-    def __init__(self, strings: Iterable[str]):
-        self.name, self._strings = "the texts", strings
+    def __init__(self, strings: Iterable[Any], index: Iterable[Any] | None = None):
+        self.name, self._strings, self._index = "the texts", strings, index
         self.can_repeat = iter(strings) is not strings
         self.total = len(strings) if isinstance(strings, Sized) else None
         self.label = f"texts {self.total}"
 
     def open(self, tally: Tally, limit: int, byte: int) -> Reader:
-        return InMemory(self._strings, tally, limit)
+        return InMemory(self._labelled(), tally, limit)
 
     def mark(self) -> str:
         # what makes its texts as they are asked for may take hours
-        return _digest_of_texts(self._strings) if isinstance(self._strings, list | tuple) else ""
+        is_held = isinstance(self._strings, list | tuple | np.ndarray) or self._index is not None
+        return _digest_of_texts(self._strings) if is_held else ""
+
+    def _labelled(self) -> Iterator[tuple[Any, DocumentLabel]]:
+        if self._index is not None:
+            return ((text, DocumentLabel(str(name))) for name, text in zip(self._index, self._strings, strict=True))
+        return ((text, DocumentLabel(str(number))) for number, text in enumerate(self._strings))
+
+
+class Frame(DocumentSource):
+    """A table in memory with a column of texts, or an Arrow array of them."""
+
+    def __init__(self, table: Any, reading: Reading):
+        self.name, self.total, self._table, self._reading = "the table", len(table), table, reading
+        self.label = f"table {self.total}"
+
+    def open(self, tally: Tally, limit: int, byte: int) -> Reader:
+        return InMemory(self._rows(), tally, limit)
+
+    def mark(self) -> str:
+        return _digest_of_texts(text for text, _ in self._rows())
+
+    def _rows(self) -> Iterator[tuple[Any, DocumentLabel]]:
+        if is_arrow_array(self._table):
+            return ((text, DocumentLabel(str(number))) for number, text in enumerate(arrow_values(self._table)))
+        return frame_rows(self._table, self._reading.field)
 
 
 class Numbers(DocumentSource):
@@ -120,7 +175,8 @@ class Numbers(DocumentSource):
         self.columns = int(documents.words.max(initial=-1)) + 1 if columns is None else columns
 
     def open(self, tally: Tally, limit: int, byte: int) -> Reader:
-        return InMemory(self.documents, tally, limit)
+        labels = self.documents.labels or map(DocumentLabel, map(str, range(len(self.documents))))
+        return InMemory(zip(self.documents, labels, strict=True), tally, limit)
 
     def mark(self) -> str:
         return hashlib.sha256(self.documents.starts.tobytes() + self.documents.words.tobytes()).hexdigest()
@@ -133,72 +189,137 @@ def marks_of(sources: list[DocumentSource]) -> list[str]:
     return [of_files.get(getattr(source, "place", "")) or source.mark() for source in sources]
 
 
-def recognise(name: str, head: bytes) -> type[Reader]:
+def recognise(name: str, head: bytes, reading: Reading = PLAIN_READING) -> type[Reader]:
     """The format of a file, by its name and its first plain bytes."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     start = text[:200].lower()
-    for magic, kind in ARCHIVE_KINDS.items():
-        if head.startswith(magic):
-            raise InputError(f"{name} is {kind}: unpack it first; {KNOWN_FORMATS} can be read")
-    if b"\0" in head[:4096] or head.startswith(b"%PDF"):
-        raise InputError(f"{name} is not text (it begins with {head[:8]!r}): {KNOWN_FORMATS} can be read")
-    if start.startswith((b"<!doctype html", b"<html")):
-        raise InputError(f"{name} is a web page: {KNOWN_FORMATS} can be read")
+    if head.startswith(PARQUET_BYTES):
+        return ParquetTable
+    _refuse_other_kinds(name, head, start)
     if start.startswith((b"<?xml", b"<mediawiki", b"<page>", b"<!doctype")):
         return MediaWiki
     if start.startswith(b"<doc "):
         return Extracted
     bare = name.lower().removesuffix(".bz2").removesuffix(".gz")
+    if bare.endswith((".csv", ".tsv")):
+        return DelimitedTable
     if start.startswith(b"[") and bare.endswith((".json", ".jsonl", ".ndjson")):
         raise InputError(f"{name} is one JSON array: expected one object with a field 'text' on every line")
     if bare.endswith((".jsonl", ".ndjson", ".json")) or (start.startswith(b"{") and not bare.endswith(".txt")):
         return JsonLines
-    return MediaWiki if bare.endswith(".xml") else PlainText
+    if bare.endswith(".xml"):
+        return MediaWiki
+    if reading.field is not None and not os.path.splitext(bare)[1]:  # as standard input: only a table has fields
+        return DelimitedTable
+    return TextLines if reading.lines else PlainText
 
 
-def sources_of(given: Any) -> list[DocumentSource]:
+def _refuse_other_kinds(name: str, head: bytes, start: bytes) -> None:
+    for magic, kind in ARCHIVE_KINDS.items():
+        if head.startswith(magic):
+            raise InputError(f"{name} is {kind}: unpack it first; {KNOWN_FORMATS} can be read")
+    first = head[:4096]
+    controls = len(first) - len(first.translate(None, _CONTROL_BYTES))
+    if b"\0" in first or controls > MOST_CONTROLS * len(first) or head.startswith(b"%PDF"):
+        raise InputError(f"{name} is not text (it begins with {head[:8]!r}): {KNOWN_FORMATS} can be read")
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise InputError(f"{name} is a web page: {KNOWN_FORMATS} can be read")
+
+
+def sources_of(given: Any, reading: Reading = PLAIN_READING) -> list[DocumentSource]:
     """The sources in what a person gave.
 
-    A string or a path names something to read, and so does each entry of a list of them, unless one of the first 100
-    has white space and is no file: then all are texts. An iterator is always one of texts.
+    A string or a path names something to read. A list of strings is one of texts, unless every entry is an existing
+    file or folder, "-" or an http(s) address. An iterator is always one of texts.
     """
     if isinstance(given, Documents):
         return [Numbers(given)]
     if is_csr(given):
         return [Numbers(Documents.from_csr(given), int(given.shape[1]))]
     if isinstance(given, str | os.PathLike):
-        return _files(os.fspath(given))
-    if isinstance(given, bytes) or not isinstance(given, Iterable):
-        raise InputError(f"got {type(given).__name__} for a corpus: expected paths, texts, or a CSR matrix of counts")
+        return _files(os.fspath(given), reading)
+    if is_frame(given) or is_arrow_array(given):
+        return [Frame(given, reading)]
+    _refuse_other_things(given)
+    if isinstance(given, list | tuple) and given:
+        if _names_files(given):
+            return [source for entry in given for source in _files(os.fspath(entry), reading)]
+        if _is_bags(given):
+            return [Numbers(Documents.of([words_of_bag(pairs) for pairs in given]))]
+    index = getattr(given, "index", None)  # of a pandas Series; a list has a method of that name
+    return [Texts(given, None if callable(index) else index)]
+
+
+def _refuse_other_things(given: Any) -> None:
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"got {type(given).__name__} for a corpus: expected paths, texts, a table or a CSR matrix of counts"
+        )
+    if isinstance(given, set | frozenset):
+        raise InputError("got a set for a corpus, which has no order: give a list, such as sorted(texts)")
     if hasattr(given, "tocsr"):
         raise InputError(f"got a sparse {type(given).__name__}: expected the CSR form; matrix.tocsr() makes one")
-    if isinstance(given, list | tuple) and given and all(_is_place(entry) for entry in islice(given, 100)):
-        return [source for entry in given for source in _files(os.fspath(entry))]
-    return [Texts(given)]
+    if isinstance(given, np.ndarray) and given.ndim != 1:
+        raise InputError(f"got an array of shape {given.shape}: expected texts, or scipy.sparse.csr_matrix(counts)")
+
+
+def _names_files(entries: list | tuple) -> bool:
+    """Whether a list names files; InputError where all entries look like it, but one is not there."""
+    if any(isinstance(entry, os.PathLike) for entry in entries):
+        for entry in entries:
+            if not isinstance(entry, str | os.PathLike):
+                raise InputError(f"a list of paths has a {type(entry).__name__} in it: expected paths alone")
+        return True
+    if all(_is_place(entry) for entry in entries):
+        return True
+    missing = None
+    for entry in entries:
+        if not _is_place(entry):
+            if not _looks_like_a_path(entry):
+                return False
+            missing = missing or entry
+    raise InputError(
+        f"there is no file or folder {without_password(str(missing))!r}, which looks like a path; a list of texts of "
+        "one word each is given as [[word], [word], ...]"
+    )
 
 
 def _is_place(entry: Any) -> bool:
-    if isinstance(entry, os.PathLike):
-        return True
+    """Whether an entry of a list is the name of something that is there."""
     if not isinstance(entry, str) or not entry or len(entry) > 4096 or "\n" in entry or "\0" in entry:
         return False
-    return len(entry.split()) == 1 or os.path.exists(entry)
+    return entry == STANDARD_INPUT or (is_address(entry) and len(entry.split()) == 1) or os.path.exists(entry)
 
 
-def _files(place: str) -> list[DocumentSource]:
+def _looks_like_a_path(entry: Any) -> bool:
+    if not isinstance(entry, str) or len(entry) > 4096 or len(entry.split()) != 1:
+        return False
+    return "/" in entry or os.sep in entry or 1 < len(os.path.splitext(entry)[1]) <= 8
+
+
+def _is_bags(entries: list | tuple) -> bool:
+    """Whether the documents are (number, count) pairs, as gensim has them."""
+    if not all(isinstance(entry, list | tuple) for entry in entries):
+        return False
+    first = next((entry[0] for entry in entries if entry), None)
+    return isinstance(first, tuple | list) and len(first) == 2 and not isinstance(first[0], str)
+
+
+def _files(place: str, reading: Reading = PLAIN_READING) -> list[DocumentSource]:
     if place == STANDARD_INPUT or is_address(place):
-        return [File(place)]
-    if not os.path.exists(place):
-        raise InputError(f"there is no file or folder {without_password(place)!r}")
+        return [File(place, reading)]
+    if len(place) > 4096 or "\0" in place or not os.path.exists(place):
+        advice = "; a text is given in a list: [text]" if len(place.split()) > 1 else ""
+        raise InputError(f"there is no file or folder {without_password(place[:200])!r}{advice}")
     if not os.path.isdir(place):
-        return [File(place)]
+        return [File(place, reading)]
     found = []
     for folder, folders, names in os.walk(place):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [os.path.join(folder, name) for name in names if not name.startswith(".")]
     if not found:
         raise InputError(f"the folder {place!r} has no files")
-    return [File(path, is_named=False) for path in sorted(found)]
+    return [File(path, reading, is_named=False) for path in sorted(found)]
 
 
 def file_marks(files: list[str]) -> list[str]:

@@ -6,14 +6,19 @@ OMISSION_REASONS = {
     "cut_off": "files cut off or damaged (what came before is kept)",
     "trailing": "files with other bytes after the end of the compressed data, which were left out",
     "unreadable": "files left out, with no text that can be read",
-    "bad_line": "lines left out, not a JSON object with a field 'text'",
+    "bad_line": "lines left out, not a JSON object with the field of the text",
+    "bad_row": "rows left out, without the column of the text",
     "bad_text": "texts left out, not strings",
+    "no_text": "texts left out, missing (None or NaN)",
     "too_long": "documents left out, longer than the limit",
+    "cut": "documents longer than the limit, of which only the beginning is read",
     "not_utf8": "places that are not UTF-8, read as U+FFFD",
     "namespace": "pages left out, not in the article namespace",
     "redirect": "pages left out, redirects",
     "empty": "documents left out, empty",
     "short": "documents left out, shorter than two words of the vocabulary",
+    "unspaced": "documents left out, of a script without spaces between words: give a tokenizer",
+    "copies": "documents that are exact copies of others, which are kept",
 }
 
 

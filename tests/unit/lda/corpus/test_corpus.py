@@ -222,7 +222,7 @@ def test_bad_lines_are_counted_once_after_a_resume_too(tmp_path):
     other.seek(corpus.cursor)
     for each in (corpus, other):
         list(each)
-        assert f"not a JSON object with a field 'text': {N}" in each.notes()[0]
+        assert f"not a JSON object with the field of the text: {N}" in each.notes()[0]
 
 
 @pytest.mark.parametrize("vocabulary", [WORDS, None])
@@ -256,7 +256,10 @@ def test_a_vocabulary_built_from_the_first_documents(monkeypatch, given):
     assert sorted(corpus.vocabulary.words) == sorted(WORDS)
     assert len(corpus.held_out) == 2
     assert sum(len(batch) for batch in corpus) == 98  # what was read for the vocabulary is given out too
-    assert corpus.notes() == ["documents left out, shorter than two words of the vocabulary: 1"]
+    assert corpus.notes() == [
+        "documents left out, shorter than two words of the vocabulary: 1",
+        "documents that are exact copies of others, which are kept: 93",
+    ]
 
 
 def test_a_matrix_of_counts():

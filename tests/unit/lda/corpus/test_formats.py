@@ -33,7 +33,7 @@ def test_lines_that_are_not_json_are_counted(tmp_path):
     got, tally = read(write(tmp_path, "x.jsonl", content))
     assert got == ["first", "last"]
     assert tally.notes() == [
-        f"lines left out, not a JSON object with a field 'text': 6; first: {tmp_path}/x.jsonl: b'not json'"
+        f"lines left out, not a JSON object with the field of the text: 6; first: {tmp_path}/x.jsonl: b'not json'"
     ]
 
 
@@ -43,12 +43,18 @@ def test_json_that_is_not_utf8_is_replaced_and_counted(tmp_path):
     assert tally.counts == {"not_utf8": 3}
 
 
-def test_a_line_without_end_is_a_counted_skip(tmp_path):
+def test_a_long_document_is_cut_and_a_line_without_end_left_out(tmp_path):
     content = lines(["first"]) + b'{"text": "' + b"x" * 900_000 + b'"}\n' + lines(["last"])
-    for limit in (1000, 500_000):
-        got, tally = read(write(tmp_path, "x.jsonl", content), limit=limit)
-        assert got == ["first", "last"]
-        assert tally.counts == {"too_long": 1}
+    path = write(tmp_path, "x.jsonl", content)
+    got, tally = read(path, limit=1000)  # a line may have eight times the limit
+    assert got == ["first", "last"]
+    assert tally.counts == {"too_long": 1}
+    got, tally = read(path, limit=500_000)
+    assert got == ["first", "x" * 500_000, "last"]
+    assert tally.notes() == [
+        "documents longer than the limit, of which only the beginning is read: 1; "
+        f"first: {path}, to the first 500,000 characters"
+    ]
 
 
 @pytest.mark.parametrize("name", ["wiki_00", "wiki_00.bz2", "wiki.txt"])
@@ -58,12 +64,12 @@ def test_extracted_by_wikiextractor(tmp_path, name):
     got, tally = read(write(tmp_path, name, EXTRACTED[:-10]), limit=100)
     assert len(got) == 9
     assert tally.counts == {"cut_off": 1}
-    got, tally = read(write(tmp_path, name, EXTRACTED.replace(b"apple", b"apple " * 100, 1)), limit=100)
-    assert len(got) == 9
-    assert tally.counts == {"too_long": 1}
-    got, tally = read(write(tmp_path, name, EXTRACTED.replace(b"apple", b"apple\n" * 100, 1)), limit=100)
-    assert len(got) == 9
-    assert tally.counts == {"too_long": 1}
+    for gap in (b" ", b"\n"):
+        long = EXTRACTED.replace(b"apple", (b"apple" + gap) * 100, 1)
+        got, tally = read(write(tmp_path, name, long), limit=100)
+        assert got[0] == ((b"apple" + gap) * 100)[:100].decode()
+        assert len(got) == 10
+        assert tally.counts == {"cut": 1}
 
 
 def test_a_folder_with_everything_in_it(tmp_path):
@@ -86,8 +92,8 @@ def test_texts_from_any_iterable():
     assert read(["two words", "", "caf\udce9 x"])[0] == ["two words", "", "caf\udce9 x"]
     assert read(iter(["one"]))[0] == ["one"]
     got, tally = read(iter(["one", None, 3, b"four", "long" * 10]), limit=20)
-    assert got == ["one", "four"]
-    assert tally.counts == {"bad_text": 2, "too_long": 1}
+    assert got == ["one", "four", "long" * 5]
+    assert tally.counts == {"bad_text": 1, "no_text": 1, "cut": 1}
 
 
 def test_a_list_of_places_and_a_list_of_texts(tmp_path, monkeypatch):

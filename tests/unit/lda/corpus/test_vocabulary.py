@@ -4,7 +4,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Vocabulary, words
-from ergodica.lda.corpus.vocabulary import stop_words
+from ergodica.lda.corpus.stop_words import stop_words
 
 
 @pytest.mark.parametrize(
@@ -13,13 +13,13 @@ from ergodica.lda.corpus.vocabulary import stop_words
         ("Lower CASE", "lower case"),
         ("well-known", "well known"),
         ("a\nb\r\nc\td", "a b c d"),
-        ("don't, 42nd; naïve", "dont nd nave"),
-        ("日本語 \ud800 x", "x"),
+        ("don't, 42nd; naïve", "dont nd naïve"),
+        ("日本語 \ud800 x", "日本語 x"),
         ("", ""),
     ],
 )
 def test_tokeniser(text, expected):
-    assert b" ".join(words(text)).decode() == expected
+    assert " ".join(words(text)) == expected
 
 
 def test_words_that_are_not_in_it_are_dropped():
@@ -43,7 +43,7 @@ def test_from_a_file_and_back(tmp_path):
         (b"river\nbank\nriver\n", r"words.txt has 'river' twice, as words 1 and 3"),
         (b"\n \n", "words.txt has no words"),
         (b"ok\n\xff\xfe", "words.txt is not UTF-8 at byte 3"),
-        (b'{"text": "x"}\n', "no word of the letters a-z"),
+        (b'{"text": "x"}\n', "no word that a text can have"),
     ],
 )
 def test_bad_files_are_one_clear_line(tmp_path, content, message):
@@ -65,9 +65,9 @@ def test_built_by_document_frequency():
     assert Vocabulary.build(texts, size=1).words == ("apple",)
     assert Vocabulary.build(texts, min_documents=1).words == ("apple", "bread", "cider", "dough")
     assert Vocabulary.build(texts, min_documents=1, max_share=0.2).words == ("cider", "dough")
-    assert b"the" in stop_words()
+    assert "the" in stop_words()
 
 
 def test_nothing_to_build_of():
-    with pytest.raises(InputError, match="no word of the first 1 documents"):
+    with pytest.raises(InputError, match="there is only one document"):
         Vocabulary.build(["one text alone"])

@@ -203,8 +203,10 @@ class Training:
         if watched is None:
             return
         begin = now()
-        figures = watched.evaluate(self.phi, self.gamma, EVALUATION_SWEEPS, is_warm=self.settings.finds)
-        self.history.append(HistoryRow(self.documents, self.seconds["learning"], *figures))
+        single, averaged = watched.evaluate(self.phi, self.gamma, EVALUATION_SWEEPS, is_warm=self.settings.finds)
+        # predictions of an estimate on its way are no draws to average
+        averaged = single if self.settings.finds else averaged
+        self.history.append(HistoryRow(self.documents, self.seconds["learning"], single, averaged))
         self.seconds["evaluating"] += now() - begin
 
     def gain(self) -> float:
@@ -214,6 +216,14 @@ class Training:
             return math.inf
         seen, logs = np.log([row.documents for row in rows]), np.log([row.single for row in rows])
         return float(np.interp(seen[-1] - math.log(2), seen, logs) - logs[-1])
+
+    def resume(self, state: dict[str, np.ndarray], figures: dict[str, Any]) -> None:
+        """Continue where a finished run ended: finding, or the chain where there is no finder."""
+        if self.finder is not None:
+            self.finder.restore({name.removeprefix("finder_"): a for name, a in state.items() if "finder_" in name})
+        else:
+            self.learner.restore(state)
+            self.learner.fixed_size = figures["fixed_size"]
 
     def snapshot(self) -> Snapshot:
         """For a checkpoint; nothing in it changes later."""

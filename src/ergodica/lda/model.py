@@ -17,65 +17,79 @@ from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.corpus.documents import is_csr
 from ergodica.lda.corpus.numbering import AT_A_TIME, numbered
+from ergodica.lda.corpus.options import Reading
+from ergodica.lda.corpus.stop_words import StopWordsLike
+from ergodica.lda.corpus.tally import Tally
+from ergodica.lda.corpus.tokenizing import TokenizerLike
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.outcome import averaged_draws, conclude, versions
 from ergodica.lda.perplexity import HistoryRow, Perplexity, perplexity, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings, settings_of
-from ergodica.lda.stream import ENOUGH_DOCUMENTS, ENOUGH_IN_SMALL_STEPS, DocumentStream
+from ergodica.lda.stream import DocumentStream
 from ergodica.lda.topics import BAND_EDGES, Coherence, Topic, coherence, top_words, topics_of
 from ergodica.report import plain
 
 
 class LDA:
-    """Topics of a stream of documents, by stochastic-gradient MCMC (latent Dirichlet allocation).
+    """Topics of documents (latent Dirichlet allocation), found fast and, if wanted, with their uncertainty.
 
-    Use it where documents are many, or keep coming: it reads a stream in bounded memory, learns from a batch at a time,
-    and tells how sure it is of a topic's words. Its methods are those of scikit-learn: fit, partial_fit, transform.
+    Use it for a thousand documents or for a stream of millions: text is read once in bounded memory, and the methods are
+    those of scikit-learn: fit, partial_fit, transform, score.
 
-    Each topic is a distribution over words, phi_k = theta_k / sum_w theta_wk. The chain moves theta >= 0 (the expanded
-    mean of Patterson and Teh, 2013; see `ExpandedMean` for its potential U) by one of four samplers of the general
+    Each topic is a distribution over words, phi_k. By default topics are *found*, by averaged counts (`Finder`): an
+    optimiser's answer, the averaged-count estimate. With `bands=True` they are then *sampled*: a chain starts there and
+    draws from the posterior, so that every probability has a band. In the expanded mean of Patterson and Teh (2013),
+    phi_k = theta_k / sum_w theta_wk (see `ExpandedMean` for the potential U), the samplers are those of the general
     recipe (Ma, Chen and Fox, 2015), which leave exp(-U) invariant as the step size goes to 0:
 
+    - "scir", the default: SGRLD's equation by exact Cox-Ingersoll-Ross transitions (Baker et al., 2018).
+    - "sgrld": H = U(theta), D = diag(theta), Q = 0; see `eg.sgrld`.
     - "sgrhmc": H = U(theta) + |r|^2 / 2, D = diag(0, C), Q = [[0, -G^-1/2], [G^-1/2, 0]] with G^-1 = diag(theta); see
       `eg.sgrhmc`.
-    - "sgrld": H = U(theta), D = diag(theta), Q = 0; see `eg.sgrld`.
     - "sghmc", "sgld": the same without a metric, for comparison; rare words hardly move. See `eg.sghmc`, `eg.sgld`.
 
     Args:
-        topics: how many.
-        sampler: "sgrhmc", "sgrld", "sghmc" or "sgld".
-        preset: "tuned": low perplexity soon. "paper": the settings of Ma, Chen and Fox (2015). "posterior": steps so
-            small that gradient noise is at most a tenth of the injected noise: then a band is a posterior interval.
+        topics: how many; `ergodica lda choose` helps.
+        sampler: None: topics are found, and sampled by "scir" where bands are wanted. A name without bands: that chain
+            alone, from nothing, as in the papers.
+        preset: "tuned"; "posterior": as bands=True; "paper": the settings of Ma, Chen and Fox (2015).
         seed: the same seed gives the same topics, bit for bit.
-        vocabulary: the path of a file with one word a line, or a list of words; None: the columns of a matrix are
-            numbered, and for texts it is built from the first documents.
-        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: instead of the preset's. alpha is the prior of
-            words in a topic, gamma that of topics in a document; step_size a number, or (a, b, c) for a (1 + t/b)^-c.
-        passes: over the corpus; None: as many as it takes to see 50,000 documents, a million under "posterior".
+        vocabulary: the path of a file with one word a line, or a list of words, a vectoriser or dictionary that has
+            them; None: the columns of a matrix are numbered, and for texts it is built from the first documents.
+        bands: sample after finding, to 200 effective draws.
+        minutes: where to end, of both together; what is left after finding is for sampling.
+        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: instead of what is chosen. alpha is the prior of
+            words in a topic, gamma that of topics in a document: learnt, if they are not given; step_size a number, or
+            (a, b, c) for a (1 + t/b)^-c.
+        passes: over the corpus while finding; None: until perplexity falls by less than 0.5 % for twice the documents.
         held_out: documents at the stream's beginning that are kept for perplexity.
         size: S, the documents of the whole corpus that the posterior is of; None: the number there are.
-        draws: how many to keep for bands; None: 20, or 200 under "posterior".
+        draws: how many to keep for bands; None: 200, or 20 of a chain from nothing.
+        field, lines, tokenizer, stopwords, phrases: how text is read, see `Corpus`.
         progress: show a line while learning, on a terminal.
 
     Example:
         >>> import ergodica as eg
         >>> texts = ["the ship left the harbour", "bread and butter", "a ship in a harbour", "butter on bread"] * 5
-        >>> model = eg.lda.LDA(topics=2, vocabulary=["ship", "harbour", "bread", "butter"], passes=20)
+        >>> model = eg.lda.LDA(topics=2, vocabulary=["ship", "harbour", "bread", "butter"])
         >>> model.fit(texts).transform(["bread, butter, bread"]).shape
         (1, 2)
 
     References:
         Patterson and Teh (2013), Stochastic Gradient Riemannian Langevin Dynamics on the Probability Simplex, NIPS 26.
         Ma, Chen and Fox (2015), A Complete Recipe for Stochastic Gradient MCMC, https://arxiv.org/abs/1506.04696.
+        Baker, Fearnhead, Fox and Nemeth (2018), https://arxiv.org/abs/1806.07137.
     """
 
     def __init__(
-        self, topics: int = 50, sampler: str = "sgrhmc", preset: str = "tuned", seed: int = 0, *,
-        vocabulary: VocabularyLike | None = None, batch_size: int | None = None, passes: int | None = None,
-        held_out: int = 0, size: float | None = None, alpha: float | None = None, gamma: float | None = None,
-        sweeps: int | None = None, burn_in: int | None = None, estimator: str | None = None,
-        step_size: float | tuple[float, float, float] | None = None, draws: int | None = None, progress: bool = True,
+        self, topics: int = 50, sampler: str | None = None, preset: str = "tuned", seed: int = 0, *,
+        vocabulary: VocabularyLike | None = None, bands: bool = False, minutes: float | None = None,
+        batch_size: int | None = None, passes: int | None = None, held_out: int = 0, size: float | None = None,
+        alpha: float | None = None, gamma: float | None = None, sweeps: int | None = None, burn_in: int | None = None,
+        estimator: str | None = None, step_size: float | tuple[float, float, float] | None = None,
+        draws: int | None = None, field: str | None = None, lines: bool = False, tokenizer: TokenizerLike = None,
+        stopwords: StopWordsLike = None, phrases: bool = False, progress: bool = True,
     ):  # fmt: skip
         # Kept as given and checked in `fit`, as scikit-learn's clone wants it; apart, as `topics` is a method too.
         given = dict(locals())
@@ -112,7 +126,7 @@ class LDA:
             raise InputError("resume=True needs the folder of the run: out=...")
         folder = None if out is None else Path(out)
         with nullcontext() if folder is None else run_files.run_folder(folder, resume):
-            stream = self._stream(corpus, settings)
+            stream = self._stream(corpus, settings, folder=folder)
             identity = self._identity(settings, stream)
             if folder is not None and run_files.is_finished(folder, identity):
                 self._fitted, self._training = run_files.read_run(folder), None
@@ -124,7 +138,9 @@ class LDA:
                 saved, draws = found
                 check_same(saved.record["identity"], identity, folder)
                 training.restore(saved, draws)
-                stream.corpus.seek(saved.record["cursor"])
+                stream.seek(saved.record["cursor"])
+                if stream.store is not None:
+                    stream.store.restore(saved.arrays)
             self._learn(settings, training, stream, identity, folder)
         return self
 
@@ -152,10 +168,19 @@ class LDA:
 
     def infer(self, corpus: Any) -> Iterator[np.ndarray]:
         """`transform` of a stream, some documents at a time."""
+        for _, rows in self.infer_labelled(corpus):
+            yield rows
+
+    def infer_labelled(self, corpus: Any, tally: Tally | None = None) -> Iterator[tuple[Documents, np.ndarray]]:
+        """`infer`, each part with its documents, whose `labels` have their ids, titles and file names.
+
+        Args:
+            tally: where what was empty, cut or could not be read is counted.
+        """
         fitted, visit = self._known, 0
         seed = visit_seed(self._seed, "infer")
-        for documents in numbered(as_counts(corpus), fitted.vocabulary):
-            yield shares(fitted.mean, documents, fitted.gamma, seed, visit)
+        for documents in numbered(as_counts(corpus), fitted.vocabulary, self._reading, tally):
+            yield documents, shares(fitted.mean, documents, fitted.gamma, seed, visit)
             visit += len(documents)
 
     def topics(self, count: int = 10) -> list[Topic]:
@@ -165,13 +190,16 @@ class LDA:
 
     def bands(self) -> tuple[np.ndarray, np.ndarray]:
         """(low, high), each (topics, words): what holds 90 % of the draws of every probability."""
-        draws = np.stack(list(self._known.draws.values()) or [self._known.phi])
+        if not self._known.draws:
+            raise InputError("there are no bands: the topics were found, not sampled; fit with bands=True")
+        draws = np.stack(list(self._known.draws.values()))
         low, high = np.quantile(draws, BAND_EDGES, axis=0)
         return low.T, high.T
 
     @property
     def band(self) -> str:
-        """ "posterior interval" under the preset "posterior" where gradient noise is small, else "sampler spread"."""
+        """What the bands are: "posterior interval", "not a posterior" where the law of theta_.k does not hold, "sampler
+        spread" where that is unknown, "none" where there are no draws."""
         return self._known.figures["band"]
 
     @property
@@ -184,7 +212,8 @@ class LDA:
         fitted = self._known
         seed = visit_seed(self._seed, "perplexity")
         with self._corpus(corpus) as batches:
-            return perplexity(fitted.phi, averaged_draws(fitted), batches, fitted.gamma, fitted.counts, seed)
+            single = fitted.phi if fitted.draws else fitted.mean
+            return perplexity(single, averaged_draws(fitted), batches, fitted.gamma, fitted.counts, seed)
 
     def coherence(self, corpus: Any, count: int = 10) -> Coherence:
         """NPMI and u_mass of the top words of every topic, by the documents that hold them."""
@@ -224,7 +253,7 @@ class LDA:
 
     @property
     def components_(self) -> np.ndarray:
-        """(topics, words): the mean of the draws."""
+        """(topics, words): the mean of the draws; where there are none, the averaged-count estimate."""
         return np.ascontiguousarray(self._known.mean.T)
 
     @property
@@ -278,22 +307,32 @@ class LDA:
         return Corpus(counts, vocabulary, batch_size=AT_A_TIME, shuffle_buffer=1)
 
     def _stream(
-        self, given: Any, settings: TopicSettings, training: Training | None = None, is_part: bool = False
-    ) -> DocumentStream:
+        self, given: Any, settings: TopicSettings, training: Training | None = None, is_part: bool = False,
+        folder: Path | None = None,
+    ) -> DocumentStream:  # fmt: skip
         parameters = self._parameters
         seen, before = (0, 0) if training is None else (training.documents, training.size)
+        passes = 1 if is_part else None if settings.finds else parameters["passes"]
         return DocumentStream(
             given if isinstance(given, Corpus) else as_counts(given),
             parameters["vocabulary"] if training is None else self._known.vocabulary,
-            held_out=0 if is_part else parameters["held_out"], passes=1 if is_part else parameters["passes"],
-            batch_size=settings.batch_size, size=settings.size, visit=seen, before=before,
-            seed=visit_seed(self._seed, f"order {seen}") % 2**32,
-            enough=ENOUGH_DOCUMENTS if settings.noise is None else ENOUGH_IN_SMALL_STEPS,
+            held_out=0 if is_part else parameters["held_out"], passes=passes,
+            batch_size=parameters["batch_size"] if settings.finds else settings.batch_size, size=settings.size,
+            visit=seen, before=before, seed=visit_seed(self._seed, f"order {seen}") % 2**32,
+            stored=settings.finds and not is_part, folder=folder, reading=self._reading_options,
         )  # fmt: skip
+
+    @property
+    def _reading_options(self) -> dict[str, Any]:
+        return {name: self._parameters[name] for name in READING_OPTIONS}
+
+    @property
+    def _reading(self) -> Reading:
+        return Reading(**self._reading_options)
 
     def _identity(self, settings: TopicSettings, stream: DocumentStream) -> dict[str, Any]:
         """What a run is made of, as JSON holds it."""
-        told = {name: self._parameters[name] for name in ("topics", "seed", "passes", "held_out")}
+        told = {name: self._parameters[name] for name in ("topics", "seed", "held_out")}
         corpus = stream.corpus.cursor["corpus"]
         return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
 
@@ -321,11 +360,10 @@ class LDA:
         if self._training is None and self._fitted is not None:
             fitted = self._fitted
             training = begin(settings, self._parameters, fitted.vocabulary)
-            training.learner.restore(fitted.state)
+            training.resume(fitted.state, fitted.figures)
             training.counts, training.history = fitted.counts.copy(), list(fitted.history)
-            training.documents, training.size = int(fitted.figures["documents"]), int(fitted.figures["size"])
+            training.documents, training.size = int(fitted.figures["documents"]), float(fitted.figures["size"])
             training.draws.restore(fitted.every, fitted.draws)
-            training.learner.fixed_size = fitted.figures["fixed_size"]
             self._training = training
         return self._training
 
@@ -341,4 +379,5 @@ def as_counts(given: Any) -> Any:
     return given
 
 
+READING_OPTIONS = ("field", "lines", "tokenizer", "stopwords", "phrases")
 LDA_PARAMETERS = tuple(inspect.signature(LDA).parameters)

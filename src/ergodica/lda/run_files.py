@@ -79,8 +79,10 @@ class Fitted:
     found: np.ndarray | None = None
 
     @property
-    def gamma(self) -> float:
-        return float(self.figures["settings"]["gamma"])
+    def gamma(self) -> float | np.ndarray:
+        """The prior of a document's topics: one for each, or a number."""
+        priors = self.figures.get("priors")
+        return float(self.figures["settings"]["gamma"]) if priors is None else np.asarray(priors["gamma"], np.float32)
 
     @cached_property
     def phi(self) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.corpus.options import Reading
 from ergodica.lda.corpus.sources import sources_of
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.store import DocumentStore
@@ -63,7 +64,7 @@ class DocumentStream:
         reads = passes
         if not isinstance(given, Corpus):
             if passes is None and not stored:
-                can_repeat = all(source.can_repeat for source in sources_of(given))
+                can_repeat = all(source.can_repeat for source in sources_of(given, Reading(**(reading or {}))))
                 reads = self._passes = None if can_repeat else 1
             self.corpus = Corpus(
                 given, vocabulary, held_out=held_out, batch_size=batch_size or LARGEST_BATCH, seed=seed,

@@ -11,15 +11,16 @@ from ergodica.lda.corpus import Documents, Vocabulary
 BAND_LEVEL = 0.9  # of a band
 BAND_EDGES = (1 - BAND_LEVEL) / 2, (1 + BAND_LEVEL) / 2
 POSTERIOR_BAND, SPREAD_BAND = "posterior interval", "sampler spread"
+NOT_POSTERIOR_BAND, NO_BAND = "not a posterior", "none"
 
 
 class TopicWord(NamedTuple):
-    """A word of a topic: its probability averaged over the draws, and the band that holds 90 % of them."""
+    """A word of a topic: its probability, and the band that holds 90 % of the draws; None where there are none."""
 
     word: str
     probability: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 class Topic(NamedTuple):
@@ -55,22 +56,28 @@ def topics_of(
     """
     found = []
     for k, words in enumerate(top_words(phi, count)):
-        values = np.stack([draw[words, k] for draw in draws]) if len(draws) else phi[words, k][None]
-        low, high = np.quantile(values.astype(np.float64), BAND_EDGES, axis=0)
-        rows = zip(words, phi[words, k].tolist(), low.tolist(), high.tolist(), strict=True)
+        low = high = [None] * len(words)
+        if len(draws):
+            values = np.stack([draw[words, k] for draw in draws]).astype(np.float64)
+            low, high = (edge.tolist() for edge in np.quantile(values, BAND_EDGES, axis=0))
+        rows = zip(words, phi[words, k].tolist(), low, high, strict=True)
         named = [TopicWord(vocabulary.words[word], *figures) for word, *figures in rows]
         found.append(Topic(k, float("nan") if shares is None else float(shares[k]), named))
     return found
 
 
 def band_words(band: str, noise_ratio: float) -> str:
-    """What a band is, in one line; never a posterior interval where gradient noise rules."""
+    """What a band is, in one line; never a posterior interval where a check of that failed or was not made."""
     times = f"{noise_ratio:,.0f}" if noise_ratio >= 10 else f"{noise_ratio:.2g}"
     noise = "was not measured" if np.isnan(noise_ratio) else f"is {times} times the injected noise"
     noise = f"gradient noise {noise}"
+    if band == NO_BAND:
+        return "no bands: these are averaged counts, an optimiser's answer; --bands samples from there"
     if band == POSTERIOR_BAND:
         return f"bands are 90 % posterior intervals ({noise})"
-    return f"bands are sampler spread, no posterior intervals: {noise}; --preset posterior makes it small"
+    if band == NOT_POSTERIOR_BAND:
+        return "bands are not a posterior: the law of theta_.k, which is known exactly, does not hold; take smaller steps"
+    return f"bands are sampler spread, no posterior intervals: {noise}; --bands makes it small"
 
 
 class Coherence(NamedTuple):

@@ -63,8 +63,10 @@ def fit_command(
 
 def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]:
     """What to read, the vocabulary, and whether it is the demo."""
+    from ergodica.lda.corpus.opening import is_address
+
     if corpus != (DEMO_CORPUS,):
-        return list(corpus), vocab, False
+        return [place if place == "-" or is_address(place) else Path(place) for place in corpus], vocab, False
     from ergodica.lda import demo
 
     if vocab is not None:

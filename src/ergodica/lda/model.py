@@ -328,11 +328,12 @@ class LDA:
 
     @property
     def _reading(self) -> Reading:
-        return Reading(**self._reading_options)
+        """Of documents to infer: their tokeniser is the vocabulary's."""
+        return Reading(field=self._parameters["field"], lines=self._parameters["lines"])
 
     def _identity(self, settings: TopicSettings, stream: DocumentStream) -> dict[str, Any]:
         """What a run is made of, as JSON holds it."""
-        told = {name: self._parameters[name] for name in ("topics", "seed", "held_out")}
+        told = {name: self._parameters[name] for name in ("topics", "seed", "held_out", "stopwords", "phrases", "field")}
         corpus = stream.corpus.cursor["corpus"]
         return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
 

@@ -43,7 +43,7 @@ def conclude(
     chain = training.learner if training.phase == "sampling" else None
     draws = {} if chain is None else training.draws.chosen(chain.steps)
     found = Fitted(
-        vocabulary, {name: value for name, value in parameters.items() if name != "vocabulary"}, _state(training),
+        vocabulary, _plain_parameters(parameters), _state(training),
         training.counts.copy(), draws, training.draws.every, np.zeros((0, topics)), np.zeros(0, int), [],
         list(training.history), {}, None if training.finder is None else training.finder.phi,
     )  # fmt: skip
@@ -57,7 +57,7 @@ def conclude(
         "documents": training.documents, "size": training.size, "steps": training.steps, "noise_ratio": ratio,
         "step_size": None if chain is None else step_size, "fixed_size": None if chain is None else chain.fixed_size,
         "priors": {"alpha": alpha, "gamma": np.broadcast_to(np.asarray(gamma, float), (topics,)).tolist()},
-        "sampled_from": training.sampled_from, "gain": training.gain() if math.isfinite(training.gain()) else None,
+        "tokenizer": vocabulary.tokenizer.name, "sampled_from": training.sampled_from, "gain": training.gain() if math.isfinite(training.gain()) else None,
     }  # fmt: skip
     _judge_draws(found, training, ratio)
     _describe_samples(found, training.sample.documents, training.seed)
@@ -68,6 +68,11 @@ def conclude(
     training.seconds["evaluating"] += now() - begin
     found.figures |= {"seconds": dict(training.seconds), **notes}
     return found
+
+
+def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Those that a file can hold: the vocabulary and its tokeniser are kept beside them."""
+    return {name: value for name, value in parameters.items() if name not in ("vocabulary", "tokenizer")}
 
 
 def _state(training: Training) -> dict[str, np.ndarray]:

@@ -34,6 +34,7 @@ from ergodica.errors import InputError
 from ergodica.host import lock, seal
 from ergodica.host.atomic_files import could_not, write_whole
 from ergodica.lda.corpus import Vocabulary
+from ergodica.lda.corpus.tokenizing import tokenizer_called
 from ergodica.lda.expanded_mean import phi_of
 from ergodica.lda.perplexity import HistoryRow
 from ergodica.lda.topics import Topic
@@ -145,7 +146,7 @@ def read_run(folder: Path) -> Fitted:
     shares = _arrays(folder / "shares.npz", shares=(None, topics), lengths=(None,))
     found = _arrays(folder / "found.npz", phi=(words, topics))["phi"] if (folder / "found.npz").exists() else None
     return Fitted(
-        _vocabulary(folder / "vocabulary.txt", words), figures.pop("parameters"), state, state.pop("counts"),
+        _vocabulary(folder / "vocabulary.txt", words, figures.get("tokenizer")), figures.pop("parameters"), state, state.pop("counts"),
         dict(zip(draws["steps"].tolist(), draws["phi"], strict=True)), int(draws["every"]), shares["shares"],
         shares["lengths"], _documents(folder, len(shares["shares"])), _history(folder / "history.csv"), figures, found,
     )  # fmt: skip
@@ -231,12 +232,13 @@ def _arrays(path: Path, **shapes: tuple[int | None, ...]) -> dict[str, np.ndarra
     return found
 
 
-def _vocabulary(path: Path, size: int) -> Vocabulary:
+def _vocabulary(path: Path, size: int, tokenizer: str | None) -> Vocabulary:
     with _reading(path):
         words = path.read_text("utf-8").split("\n")[:-1]
     if len(words) != size:
         raise InputError(f"{path} has {len(words):,} words: run.json says {size:,}, so one of them was changed")
-    return Vocabulary(words, str(path))
+    # runs up to format 2 had one tokeniser
+    return Vocabulary(words, str(path), tokenizer=tokenizer_called(tokenizer or "hoffman"))
 
 
 def _history(path: Path) -> list[HistoryRow]:

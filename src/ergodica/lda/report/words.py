@@ -40,7 +40,7 @@ def overall_frequencies(fitted: Fitted, shares: np.ndarray | None) -> np.ndarray
     one topic than in all of them.
     """
     if shares is not None:
-        return fitted.mean @ shares
+        return fitted.mean @ shares.astype(fitted.mean.dtype)  # or all of phi would be copied
     total = float(fitted.counts.sum())
     return fitted.counts / total if total > 0 else fitted.mean.mean(axis=1)
 

@@ -125,7 +125,7 @@ def _tuned(step_size: tuple[float, float, float], alpha: float, **more: Any) -> 
 
 
 def _posterior(step_size: tuple[float, float, float], **more: Any) -> Preset:
-    return Preset(0.1, 0.1, 200, 30, 10, "rao-blackwell", "phi", step_size, noise=0.1, evenness=100.0, **more)
+    return Preset(0.3, 0.1, 200, 10, 4, "rao-blackwell", "phi", step_size, noise=0.1, evenness=100.0, **more)
 
 
 LDA_PRESETS: dict[str, dict[str, Preset]] = {
@@ -147,7 +147,7 @@ LDA_PRESETS: dict[str, dict[str, Preset]] = {
         "sgld": _posterior((0.01, 100.0, 0.6)),
         "sghmc": _posterior((0.01, 100.0, 0.6)),
         "sgrld": _posterior((0.01, 100.0, 0.6), rate=_RATE),
-        "sgrhmc": _posterior((0.14, 100.0, 0.3), rate=_RATE, **_TUNED_SGRHMC),
+        "sgrhmc": _posterior((0.14, 100.0, 0.3), rate=_RATE, friction=100.0, floor=1e-4),
         "scir": _posterior((0.01, 100.0, 0.6), rate=_RATE),
     },
 }

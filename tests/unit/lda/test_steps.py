@@ -59,8 +59,16 @@ def test_a_rate_takes_the_corpus_out_of_the_step(sampler):
         learner.step(given)
         for step in (0, 7):
             covered = langevin_step(learner.step_size(step), friction)
-            fraction = covered * size / 20 * given.documents.tokens / topics / total
+            fraction = covered * (1 + size / 20 * given.documents.tokens / topics / total)
             assert fraction == pytest.approx(a * (1 + step / b) ** -c, rel=1e-4)
+
+
+@pytest.mark.parametrize("sampler", RATED)
+def test_a_corpus_of_a_few_tokens_does_not_make_steps_long(sampler):
+    learner = chain(sampler)
+    for visit in range(30):
+        learner.step(batch(1, length=2, documents=1)._replace(visit=visit))
+    assert langevin_step(learner.step_size(0), LDA_PRESETS["tuned"][sampler].friction) < 0.5
 
 
 def test_a_topic_that_was_thrown_far_does_not_lengthen_the_steps():

@@ -105,15 +105,15 @@ def _paper(step_size: float | tuple[float, float, float], alpha: float, gamma: f
 # the floor, which here is a probability of about 1e-7.
 #
 # Steps as a rate (`steps.Rate`) do for other sizes of corpus, too. Single perplexity of 500 held-out articles after
-# 50,000 documents (59,000: one pass), the median of theta_.k in the rate, one seed; differences under 40 are noise.
+# 50,000 documents (59,000: one pass), one seed; differences under 40 are noise.
 #                                         1,000 x 50   9,500 x 20   9,500 x 50   59,000 x 50
 #   SGRLD   0.01 (1 + t/30)^-0.7, mean 1                              2,322        1,742
-#           rate 0.5 (1 + t/10)^-0.7        3,042        2,160        1,908        1,721
+#           rate 0.5 (1 + t/10)^-0.7        2,990        2,190        1,919        1,743
 #   SGRHMC  0.14 (1 + t/30)^-0.35, mean 1                             2,309        1,767
-#           rate 0.5 (1 + t/10)^-0.7        2,956        2,195        1,900        1,719
+#           rate 0.5 (1 + t/10)^-0.7        2,905        2,211        1,913        1,719
 #   SCIR    0.01 (1 + t/30)^-0.7, mean 1                              2,346        1,791
-#           rate 0.5 (1 + t/10)^-0.7                                  1,940        1,759
-# Of 9,500 x 50, by the mean of theta_.k: rates 1 (1 + t/10)^-0.7, 0.5 (1 + t/30)^-0.7, 0.5 (1 + t/10)^-0.5 and
+#           rate 0.5 (1 + t/10)^-0.7        2,900        2,193        1,963        1,765
+# Of 9,500 x 50, with the mean of theta_.k in b instead of the median: rates 1 (1 + t/10)^-0.7, 0.5 (1 + t/30)^-0.7, 0.5 (1 + t/10)^-0.5 and
 # 0.5 (1 + t/30)^-1 gave SGRLD 1,912, 1,916, 1,906 and 1,900, SGRHMC 1,961, 1,954, 1,950 and 1,889, SCIR 1,984, 1,938,
 # 1,954 and 1,980. With V alpha instead of theta_.k SGRHMC is at 2,005.
 _RATE = (0.5, 10.0, 0.7)

@@ -18,6 +18,7 @@ from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda import LDA, demo
 from ergodica.lda.chains import Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.learner import Learner
 from ergodica.lda.perplexity import HistoryRow, unigram_law
 from ergodica.lda.settings import TopicSettings, settings_of
 from ergodica.lda.stream import DocumentBatch
@@ -241,7 +242,7 @@ def batches(pool: DocumentPool, settings: TopicSettings, documents: int, seed: i
 def resample(training: Training, every: int | None) -> None:
     """Redraw the momentum where its turn has come (the algorithm box: "periodically resample momentum")."""
     learner = training.learner
-    if every is None or learner.steps % every:
+    if every is None or learner.steps % every or not isinstance(learner, Learner):
         return
     recipe, _ = training.settings.method(training.settings.sampler)
     key = jax.random.fold_in(jax.random.key(learner.seed), learner.steps)

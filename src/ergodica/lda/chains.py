@@ -6,7 +6,7 @@ phase.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from ergodica.driver.checkpoint import Checkpoint, Saved, Snapshot
 from ergodica.driver.loop import Pace, now, run_loop
 from ergodica.errors import InputError, NonFiniteError
 from ergodica.host.signals import noted_interrupts
+from ergodica.lda.augmented import AllTopics, Augmented
 from ergodica.lda.corpus import Documents, Vocabulary
-from ergodica.lda.expanded_mean import ExpandedMean
+from ergodica.lda.expanded_mean import ExpandedMean, column_sums
 from ergodica.lda.finding import Finder
 from ergodica.lda.kept import KeptDraws, Reservoir
 from ergodica.lda.learner import learner_of
@@ -27,7 +28,7 @@ from ergodica.lda.priors import LearntPriors, TopicPrior, learnt_priors
 from ergodica.lda.run_files import TopicDrawFiles
 from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales, effective_draws
 from ergodica.lda.settings import TopicSettings
-from ergodica.lda.steps import TopicChain, langevin_step
+from ergodica.lda.steps import TopicChain, langevin_step, splitting_step
 from ergodica.lda.stream import DocumentBatch, DocumentStream
 
 FIRST_EVALUATION = 1_000  # documents before the first evaluation on the held-out ones
@@ -41,6 +42,10 @@ NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little f
 ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
 EFFECTIVE_SHARE = 0.6  # or this share of the draws kept, where memory allows fewer
 MOST_BAND_PASSES = 4_000  # over the corpus while sampling
+FEWEST_STEPS = 200  # before topics may be called found: at first all are similar, and perplexity may stand still
+# the fraction of the way to the counts of all tokens that phi moves in a step while sampling: SCIR's transitions are
+# exact but for theta_.k, which is held over a step; Euler's step and the splitting have boundaries at 0
+AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
 FINDING, SAMPLING = "finding", "sampling"
 
 
@@ -109,13 +114,21 @@ class Training:
         if self._learner is None and self.finder is not None:
             self.finder.step(batch, store)
         else:
-            self.learner.step(batch)
+            self.learner.step(self._whole(batch))
             self._keep_draw()
         if not batch.is_known:
             self.sample.add(batch.documents)
         self.counts += np.bincount(batch.documents.words, minlength=len(self.counts))
         self.documents += len(batch.documents)
         self.size = batch.size
+
+    def _whole(self, batch: DocumentBatch) -> DocumentBatch:
+        """A batch as the chain takes it: of a chain that counts all tokens it stands for the corpus as it is."""
+        model = self.learner.model
+        if not isinstance(model, Augmented) or batch.places is None:
+            return batch
+        model.state.places = batch.places
+        return batch._replace(size=len(batch.documents) * batch.size / len(model.state.store))
 
     def _keep_draw(self) -> None:
         step, learner = self.learner.steps, self.learner
@@ -133,15 +146,31 @@ class Training:
         finder = self.finder
         assert finder is not None
         priors = self._priors(finder, stream)
-        model = replace(self.model, size=self.size, alpha=priors.alpha, gamma=priors.gamma)
+        model = self._posterior(priors.alpha, priors.gamma, stream)
         self._learner = learner_of(model, self.settings.sampler, replace(self.settings, alpha=priors.alpha), self.seed)
         theta = at_posterior_scale(finder.phi, priors.alpha, visit_seed(self.seed, "scale") % 2**63)
         self._learner.start_at(theta)
         self.sampled_from = self.documents
-        noise, wanted = self.noise(), self.settings.noise
-        if wanted is not None:
-            longest = self._learner.step_size(0)
-            self._learner.fixed_size = longest if noise is None else noise.step_size(NOISE_MARGIN * wanted)
+        if self.settings.noise is not None:
+            self._learner.fixed_size = self._posterior_step(self._learner)
+
+    def _posterior(self, alpha: float, gamma: np.ndarray, stream: DocumentStream) -> ExpandedMean:
+        """What is sampled: with the topics of all tokens where they are kept, else from batches alone."""
+        model = replace(self.model, size=1, alpha=alpha, gamma=gamma)
+        if stream.store is None or not stream.store.keeps_topics:
+            return model
+        numbers = {one.name: getattr(model, one.name) for one in fields(model)}
+        return Augmented(**numbers, state=AllTopics(stream.store, model.words, model.topics))
+
+    def _posterior_step(self, chain: TopicChain) -> float:
+        """So small that gradient noise is what the settings want; without any, that phi keeps most of where it is."""
+        noise = self.noise()
+        if isinstance(chain.model, Augmented):
+            totals, scales = column_sums(chain.model.state.counts), column_sums(chain.theta)
+            moved = AUGMENTED_RATES[self.settings.sampler] / float(np.max(1 + totals / scales))
+            return moved if "momentum" not in chain.recipe.diffusion else splitting_step(moved, self.settings.friction or 1)
+        longest = chain.step_size(0)
+        return longest if noise is None else noise.step_size(NOISE_MARGIN * (self.settings.noise or 1))
 
     def _priors(self, finder: Finder, stream: DocumentStream) -> LearntPriors:
         """Those of the posterior that is sampled: a person's own, else from the topics that tokens were sampled in."""
@@ -160,7 +189,7 @@ class Training:
     def noise(self) -> StepNoise | None:
         """At the topics as they are, from the sample documents; None where there are too few, or no chain."""
         documents = self.sample.documents
-        if self._learner is None or len(documents) < 2:
+        if self._learner is None or len(documents) < 2 or isinstance(self._learner.model, Augmented):
             return None
         model, learner = replace(self.learner.model, size=self.size), self.learner
         return noise_of(
@@ -245,13 +274,14 @@ class Training:
         }  # fmt: skip
         return Snapshot(arrays, record, TopicDrawFiles(dict(self.draws.held), self._written))
 
-    def restore(self, saved: Saved, draws: dict[int, np.ndarray]) -> None:
+    def restore(self, saved: Saved, draws: dict[int, np.ndarray], stream: DocumentStream) -> None:
+        """Of a stream that is where it was."""
         arrays, record = saved.arrays, saved.record
         if self.finder is not None:
             state = {name.removeprefix("finder_"): a for name, a in arrays.items() if name.startswith("finder_")}
             self.finder.restore(state)
             if record["phase"] == SAMPLING:
-                model = replace(self.model, size=record["size"], alpha=record["chain_alpha"], gamma=arrays["chain_gamma"])
+                model = self._posterior(record["chain_alpha"], arrays["chain_gamma"], stream)
                 self._learner = learner_of(
                     model, self.settings.sampler, replace(self.settings, alpha=model.alpha), self.seed
                 )
@@ -382,7 +412,8 @@ class Learning:
             return stream.documents >= passes * len(stream.store)
         if training.history and training.history[-1].documents != training.documents:
             return False  # judged at evaluations alone
-        return stream.lap >= FEWEST_PASSES and training.gain() < CONVERGED_GAIN
+        is_young = stream.lap < FEWEST_PASSES or training.steps < FEWEST_STEPS
+        return not is_young and training.gain() < CONVERGED_GAIN
 
     def _is_sampled(self) -> bool:
         """Whether there are draws enough: looked at whenever the documents sampled from have grown by a quarter."""

@@ -137,10 +137,10 @@ class LDA:
             if folder is not None and found is not None:
                 saved, draws = found
                 check_same(saved.record["identity"], identity, folder)
-                training.restore(saved, draws)
                 stream.seek(saved.record["cursor"])
                 if stream.store is not None:
                     stream.store.restore(saved.arrays)
+                training.restore(saved, draws, stream)
             self._learn(settings, training, stream, identity, folder)
         return self
 

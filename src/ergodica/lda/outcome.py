@@ -8,6 +8,7 @@ import numpy as np
 
 from ergodica.driver.loop import now
 from ergodica.host import tracing
+from ergodica.lda.augmented import Augmented
 from ergodica.lda.chains import CONVERGED_GAIN, Training, visit_seed
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.perplexity import perplexity, shares
@@ -50,6 +51,8 @@ def conclude(
     step_size = math.nan if chain is None else chain.step_size(max(0, chain.steps - 1))
     noise = training.noise()
     ratio = math.nan if noise is None else noise.ratio(step_size)
+    if chain is not None and isinstance(chain.model, Augmented):
+        ratio = 0.0  # the counts are those of all documents
     gamma, alpha = training.gamma, settings.finding.alpha if chain is None else chain.model.alpha
     found.figures = {
         "topics": topics, "words": training.model.words, "sampler": FINDER_NAME if chain is None else settings.sampler,

@@ -105,15 +105,15 @@ def _paper(step_size: float | tuple[float, float, float], alpha: float, gamma: f
 # the floor, which here is a probability of about 1e-7.
 #
 # Steps as a rate (`steps.Rate`) do for other sizes of corpus, too. Single perplexity of 500 held-out articles after
-# 50,000 documents (59,000: one pass), the median of theta_.k in the rate, one seed; differences under 40 are noise.
+# 50,000 documents (59,000: one pass), one seed; differences under 40 are noise.
 #                                         1,000 x 50   9,500 x 20   9,500 x 50   59,000 x 50
 #   SGRLD   0.01 (1 + t/30)^-0.7, mean 1                              2,322        1,742
-#           rate 0.5 (1 + t/10)^-0.7        3,042        2,160        1,908        1,721
+#           rate 0.5 (1 + t/10)^-0.7        2,990        2,190        1,919        1,743
 #   SGRHMC  0.14 (1 + t/30)^-0.35, mean 1                             2,309        1,767
-#           rate 0.5 (1 + t/10)^-0.7        2,956        2,195        1,900        1,719
+#           rate 0.5 (1 + t/10)^-0.7        2,905        2,211        1,913        1,719
 #   SCIR    0.01 (1 + t/30)^-0.7, mean 1                              2,346        1,791
-#           rate 0.5 (1 + t/10)^-0.7                                  1,940        1,759
-# Of 9,500 x 50, by the mean of theta_.k: rates 1 (1 + t/10)^-0.7, 0.5 (1 + t/30)^-0.7, 0.5 (1 + t/10)^-0.5 and
+#           rate 0.5 (1 + t/10)^-0.7        2,900        2,193        1,963        1,765
+# Of 9,500 x 50, with the mean of theta_.k in b instead of the median: rates 1 (1 + t/10)^-0.7, 0.5 (1 + t/30)^-0.7, 0.5 (1 + t/10)^-0.5 and
 # 0.5 (1 + t/30)^-1 gave SGRLD 1,912, 1,916, 1,906 and 1,900, SGRHMC 1,961, 1,954, 1,950 and 1,889, SCIR 1,984, 1,938,
 # 1,954 and 1,980. With V alpha instead of theta_.k SGRHMC is at 2,005.
 _RATE = (0.5, 10.0, 0.7)
@@ -124,8 +124,12 @@ def _tuned(step_size: tuple[float, float, float], alpha: float, **more: Any) -> 
     return Preset(alpha, 0.1, 200, 6, 2, "rao-blackwell", "phi", step_size, evenness=100.0, **more)
 
 
+# 90 % bands on four topics of the demo, 400 documents of 60 words, by benchmarks/_lda_coverage.py: bands of the exact
+# posterior (Gibbs sampling of all documents) cover 0.75 of the truth under alpha = 0.1, 0.91 under 0.3, 0.93 under 0.5
+# and 0.92 under 1: a sparse prior is wrong for words that a topic has now and then. (Where the truth is drawn from the
+# prior itself they cover 0.92 under 0.1 and 0.90 under 0.5.) With 10 sweeps instead of 30 SCIR covers the same.
 def _posterior(step_size: tuple[float, float, float], **more: Any) -> Preset:
-    return Preset(0.1, 0.1, 200, 30, 10, "rao-blackwell", "phi", step_size, noise=0.1, evenness=100.0, **more)
+    return Preset(0.3, 0.1, 200, 10, 4, "rao-blackwell", "phi", step_size, noise=0.1, evenness=100.0, **more)
 
 
 LDA_PRESETS: dict[str, dict[str, Preset]] = {
@@ -147,7 +151,7 @@ LDA_PRESETS: dict[str, dict[str, Preset]] = {
         "sgld": _posterior((0.01, 100.0, 0.6)),
         "sghmc": _posterior((0.01, 100.0, 0.6)),
         "sgrld": _posterior((0.01, 100.0, 0.6), rate=_RATE),
-        "sgrhmc": _posterior((0.14, 100.0, 0.3), rate=_RATE, **_TUNED_SGRHMC),
+        "sgrhmc": _posterior((0.14, 100.0, 0.3), rate=_RATE, friction=100.0, floor=1e-4),
         "scir": _posterior((0.01, 100.0, 0.6), rate=_RATE),
     },
 }

@@ -134,7 +134,7 @@ def effective_draws(draws: np.ndarray, count: int = 10) -> EffectiveDraws:
     """
     if len(draws) < FEWEST_RANKED_DRAWS:
         return EffectiveDraws(np.nan, np.nan)
-    words = top_words(np.mean(draws, axis=0, dtype=np.float64), count)  # (topics, count)
+    words = top_words(np.asarray(np.mean(draws, axis=0, dtype=np.float64)), count)  # (topics, count)
     values = np.asarray(draws[:, words, np.arange(len(words))[:, None]], np.float64)
     sizes = size_of_mean(values[None]).ravel()
     return EffectiveDraws(float(np.nanmedian(sizes)), float(np.nanquantile(sizes, LOW_QUANTILE)))

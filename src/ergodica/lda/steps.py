@@ -20,10 +20,11 @@ MOST_STEPS = 2**31 - 1  # that a schedule may be asked for
 class Rate:
     """Steps by how far phi moves: the fraction rho_t = a (1 + t/b)^-c of the way to what the batch says.
 
-    A Langevin step of size h with D = diag(theta) moves theta by h (S/n) (N_wk - phi_wk N_.k), and so phi_k by the
-    fraction h (S/n) N_.k / theta_.k of the way to N_wk / N_.k. As sum_k N_.k is the number of tokens of the batch, the
-    fraction is rho for a topic with its share of them if h = rho / pull, pull = (S/n) tokens / (K theta_.k). The size S
-    of the corpus, K, the length of documents and the scale of theta drop out.
+    A Langevin step of size h with D = diag(theta) moves theta_wk by h (a_wk - b_k theta_wk), the fraction h b_k of the
+    way to a_wk / b_k, with a_wk = alpha + (S/n) N_wk and b_k = 1 + (S/n) N_.k / theta_.k (scir.py). As sum_k N_.k is
+    the number of tokens of the batch, a topic with its share of them has b = 1 + (S/n) tokens / (K theta_.k), and moves
+    by rho for h = rho / b. The size S of the corpus, K, the length of documents and the scale of theta drop out; and h
+    is never above rho, however few the tokens.
 
     theta_.k is taken to be the median over topics. By the mean, a topic that a long step has thrown far lengthens the
     steps of all, which throws others: SGRLD with 50 topics on 1,000 documents ran away.
@@ -37,8 +38,9 @@ class Rate:
     c: float
     friction: float | None = None
 
-    def step_size(self, step: int, pull: float) -> float:
-        moved = self.a * (1 + step / self.b) ** -self.c / pull
+    def step_size(self, step: int, relaxation: float) -> float:
+        """Of the step with this number, where `relaxation` is b."""
+        moved = self.a * (1 + step / self.b) ** -self.c / relaxation
         return moved if self.friction is None else splitting_step(moved, self.friction)
 
 
@@ -76,7 +78,7 @@ class TopicChain(ABC):
     def __init__(self, model: ExpandedMean, plan: StepPlan, seed: int):
         self.model, self.seed, self.plan = model, seed, plan
         self._sizes = None if isinstance(plan, Rate) else StepSizes(plan, MOST_STEPS)
-        self._pull = 1.0  # of the last batch
+        self._relaxation = 1.0  # b of a rate, by the last batch
         self.fixed_size: float | None = None  # of all steps from now on, instead of the plan
 
     @property
@@ -118,7 +120,7 @@ class TopicChain(ABC):
         if self.fixed_size is not None:
             return self.fixed_size
         if isinstance(self.plan, Rate):
-            return self.plan.step_size(step, self._pull)
+            return self.plan.step_size(step, self._relaxation)
         assert self._sizes is not None
         return float(self._sizes.between(step, step + 1)[0])
 
@@ -127,7 +129,7 @@ class TopicChain(ABC):
         number = self.steps
         if isinstance(self.plan, Rate):
             tokens = batch.size / len(batch.documents) * batch.documents.tokens
-            self._pull = float(tokens / (self.model.topics * np.median(column_sums(self.theta))))
+            self._relaxation = 1 + float(tokens / (self.model.topics * np.median(column_sums(self.theta))))
         size = self.step_size(number)
         with suppress(NonFiniteError):
             if self._move(replace(self.model, size=batch.size), batch, size):
@@ -139,9 +141,9 @@ class TopicChain(ABC):
 
     def saved(self) -> dict[str, np.ndarray]:
         """All that is needed to continue."""
-        pull = {"pull": np.asarray(self._pull)} if isinstance(self.plan, Rate) else {}
-        return self._state() | pull
+        relaxation = {"relaxation": np.asarray(self._relaxation)} if isinstance(self.plan, Rate) else {}
+        return self._state() | relaxation
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self._set_state(saved)
-        self._pull = float(saved.get("pull", 1.0))
+        self._relaxation = float(saved.get("relaxation", 1.0))

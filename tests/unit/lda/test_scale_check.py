@@ -5,13 +5,12 @@ import pytest
 from scipy import stats
 
 from ergodica.errors import InputError
-from ergodica.lda import learner as learner_module
 from ergodica.lda import demo, scir
-
+from ergodica.lda import learner as learner_module
 from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.learner import Learner
 from ergodica.lda.samplers import PAPER_SAMPLERS
-from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales
+from ergodica.lda.scale_check import effective_draws, ScaleCheck, at_posterior_scale, check_scales
 from ergodica.lda.scir import ScirLearner
 from ergodica.lda.steps import TopicChain, langevin_step
 from ergodica.lda.stream import DocumentBatch

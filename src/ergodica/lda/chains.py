@@ -40,7 +40,7 @@ FEWEST_PASSES = 2  # over the corpus before topics may be called found
 PRIOR_DOCUMENTS = 5_000  # that the priors are learnt from
 NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little from one place to another
 ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
-EFFECTIVE_SHARE = 0.6  # or this share of the draws kept, where memory allows fewer
+EFFECTIVE_SHARE = 0.5  # or this share of the draws kept, where memory allows fewer
 MOST_BAND_PASSES = 4_000  # over the corpus while sampling
 FEWEST_STEPS = 200  # before topics may be called found: at first all are similar, and perplexity may stand still
 # the fraction of the way to the counts of all tokens that phi moves in a step while sampling: SCIR's transitions are

@@ -9,7 +9,7 @@ from ergodica.lda.gibbs.estimate import GIBBS_ESTIMATORS
 from ergodica.lda.priors import DEFAULT_ALPHA, default_gamma
 from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS, Preset
 
-KEPT_DRAWS, POSTERIOR_DRAWS = 20, 200
+KEPT_DRAWS, POSTERIOR_DRAWS = 20, 400
 OWN_SETTINGS = ("alpha", "gamma", "size", "batch_size", "sweeps", "burn_in", "estimator", "step_size", "draws")
 DEFAULT_SAMPLER, PAPER_SAMPLER = "scir", "sgrhmc"
 FIRST_SWEEPS, FIRST_BURN_IN = 3, 1  # of a first visit to a document while topics are being found

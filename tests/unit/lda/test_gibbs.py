@@ -1,6 +1,8 @@
 """The Gibbs kernel against enumeration: of the posterior, and of the chain after exactly so many sweeps."""
 
 import itertools
+import os
+import warnings
 
 import numba
 import numpy as np
@@ -10,6 +12,7 @@ from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents
 from ergodica.lda.gibbs import WholeCounts, counting, dense, expectations, float_counts, sparse, whole_counts
 from ergodica.lda.gibbs.layout import _laid_out
+from ergodica.lda.gibbs.threads import in_threads
 
 REPLICAS = 1_000_000
 WITHIN = 1e-3  # of the mean over a million replicas: 2 standard errors of a sampled count would be 2e-3 / sqrt(sweeps)
@@ -375,3 +378,21 @@ def test_bad_input_is_refused_with_one_line(change, says):
     with pytest.raises(InputError, match=says) as raised:
         expectations(given.pop("phi"), given.pop("documents"), given.pop("gamma"), seed=0, **given)
     assert "\n" not in str(raised.value)
+
+
+def test_an_error_in_another_thread_is_raised_and_a_fork_has_threads_of_its_own():
+    def fails(number: int) -> None:
+        if number == 1:
+            raise ValueError("in thread 1")
+
+    with pytest.raises(ValueError, match="in thread 1"):
+        in_threads(fails, 2)
+    if hasattr(os, "fork"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of threads and forks: what this is about
+            child = os.fork()
+        if child == 0:
+            seen: list[int] = []
+            in_threads(seen.append, 2)
+            os._exit(0 if sorted(seen) == [0, 1] else 1)
+        assert os.waitpid(child, 0)[1] == 0

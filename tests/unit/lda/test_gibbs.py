@@ -11,7 +11,7 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents
 from ergodica.lda.gibbs import WholeCounts, counting, dense, expectations, float_counts, sparse, whole_counts
-from ergodica.lda.gibbs.layout import _laid_out
+from ergodica.lda.gibbs.layout import _laid_out, from_layout, to_layout
 from ergodica.lda.gibbs.threads import in_threads
 
 REPLICAS = 1_000_000
@@ -274,8 +274,8 @@ def test_what_is_wanted_changes_no_draw(kernel):
 
 
 COMPILED = (
-    _laid_out, dense.scale_rows, dense.run, sparse.make_tables, sparse.run, counting._add_draws, counting._add_cells,
-    counting._as_counts, counting._counts_of_draws, counting._add_documents,
+    _laid_out, to_layout, from_layout, dense.scale_rows, dense.run, sparse.make_tables, sparse.run,
+    counting._add_draws, counting._add_cells, counting._as_counts, counting._counts_of_draws, counting._add_documents,
 )  # fmt: skip
 
 
@@ -364,6 +364,7 @@ def test_a_topic_that_cannot_have_made_a_word_is_never_drawn():
         ({"start": "given"}, "topics is None"),
         ({"topics": np.zeros(2, np.int32)}, "topics is int32"),
         ({"topics": np.zeros(3, np.uint16)}, r"of shape \(2,\)"),
+        ({"topics": np.zeros(4, np.uint16)[::2]}, "read-only or has gaps"),
         ({"start": "given", "topics": np.full(2, 3, np.uint16)}, "topics has the number 3"),
         ({"visit": -1}, "visit is -1"),
         ({"estimator": "both"}, "rao-blackwell, sampled"),

@@ -1,6 +1,8 @@
 """The Gibbs kernel against enumeration: of the posterior, and of the chain after exactly so many sweeps."""
 
 import itertools
+import os
+import warnings
 
 import numba
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents
 from ergodica.lda.gibbs import WholeCounts, counting, dense, expectations, float_counts, sparse, whole_counts
-from ergodica.lda.gibbs.layout import _laid_out
+from ergodica.lda.gibbs.layout import _laid_out, from_layout, to_layout
+from ergodica.lda.gibbs.threads import in_threads
 
 REPLICAS = 1_000_000
 WITHIN = 1e-3  # of the mean over a million replicas: 2 standard errors of a sampled count would be 2e-3 / sqrt(sweeps)
@@ -271,8 +274,8 @@ def test_what_is_wanted_changes_no_draw(kernel):
 
 
 COMPILED = (
-    _laid_out, dense.scale_rows, dense.run, sparse.make_tables, sparse.run, counting._add_draws, counting._add_cells,
-    counting._as_counts, counting._counts_of_draws, counting._add_documents,
+    _laid_out, to_layout, from_layout, dense.scale_rows, dense.run, sparse.make_tables, sparse.run,
+    counting._add_draws, counting._add_cells, counting._as_counts, counting._counts_of_draws, counting._add_documents,
 )  # fmt: skip
 
 
@@ -361,6 +364,7 @@ def test_a_topic_that_cannot_have_made_a_word_is_never_drawn():
         ({"start": "given"}, "topics is None"),
         ({"topics": np.zeros(2, np.int32)}, "topics is int32"),
         ({"topics": np.zeros(3, np.uint16)}, r"of shape \(2,\)"),
+        ({"topics": np.zeros(4, np.uint16)[::2]}, "read-only or has gaps"),
         ({"start": "given", "topics": np.full(2, 3, np.uint16)}, "topics has the number 3"),
         ({"visit": -1}, "visit is -1"),
         ({"estimator": "both"}, "rao-blackwell, sampled"),
@@ -375,3 +379,21 @@ def test_bad_input_is_refused_with_one_line(change, says):
     with pytest.raises(InputError, match=says) as raised:
         expectations(given.pop("phi"), given.pop("documents"), given.pop("gamma"), seed=0, **given)
     assert "\n" not in str(raised.value)
+
+
+def test_an_error_in_another_thread_is_raised_and_a_fork_has_threads_of_its_own():
+    def fails(number: int) -> None:
+        if number == 1:
+            raise ValueError("in thread 1")
+
+    with pytest.raises(ValueError, match="in thread 1"):
+        in_threads(fails, 2)
+    if hasattr(os, "fork"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of threads and forks: what this is about
+            child = os.fork()
+        if child == 0:
+            seen: list[int] = []
+            in_threads(seen.append, 2)
+            os._exit(0 if sorted(seen) == [0, 1] else 1)
+        assert os.waitpid(child, 0)[1] == 0

@@ -54,6 +54,8 @@ def check_topics(given: Any, is_start: bool, tokens: int, topics: int) -> None:
         return
     if not isinstance(given, np.ndarray) or given.dtype != np.uint16 or given.shape != (tokens,):
         raise InputError(f"topics is {_got(given)}: expected uint16 of shape ({tokens},), one for each token")
+    if not (given.flags.c_contiguous and given.flags.writeable):
+        raise InputError("topics is read-only or has gaps: expected an array in C order, as the topics are left in it")
     if is_start and tokens and given.max() >= topics:
         raise InputError(f"topics has the number {given.max()}, but phi has {topics} topics: 0 to {topics - 1}")
 

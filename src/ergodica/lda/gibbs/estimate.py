@@ -9,7 +9,7 @@ from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.gibbs import counting, dense, sparse
 from ergodica.lda.gibbs.checks import check_input, check_own, check_topics, prior_of, refuse_row
 from ergodica.lda.gibbs.counting import Draws, PriorRows
-from ergodica.lda.gibbs.layout import BatchLayout, aligned_empty, aligned_zeros, lay_out, padded
+from ergodica.lda.gibbs.layout import BatchLayout, aligned_empty, aligned_zeros, from_layout, lay_out, padded, to_layout
 from ergodica.lda.gibbs.threads import by_parts, in_threads, thread_count
 from ergodica.lda.gibbs.vectors import LANE_COUNT
 
@@ -191,13 +191,15 @@ def _sampled(
     is_given = GIBBS_STARTS[plan.start] == "given"
     check_topics(topics, is_given, documents.tokens, phi.shape[1])
     layout = lay_out(documents, len(phi))
-    z = topics[layout.source] if topics is not None and is_given else np.empty(documents.tokens, np.uint16)
+    z = np.empty(documents.tokens, np.uint16)
+    if topics is not None and is_given:
+        to_layout(topics, layout.source, z)
     tokens = np.diff(layout.word_tokens) if batch_tokens is None else batch_tokens[layout.words]
     shifts = counting.shifts_of(tokens, plan.sweeps - plan.burn_in)
     find = _sparse if _is_sparse(kernel, phi.shape[1], plan.rao_blackwell and want != "shares") else _dense
     found = find(phi, layout, plan, own, z, shifts, want)
     if topics is not None:
-        topics[layout.source] = z
+        from_layout(z, layout.source, topics)
     return found
 
 

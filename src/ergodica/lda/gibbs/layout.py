@@ -74,6 +74,20 @@ def _aligned(make: Callable[..., np.ndarray], shape: tuple[int, ...]) -> np.ndar
 
 
 @cached_njit(nogil=True)
+def to_layout(by_text, source, z):
+    """Topics of tokens in the order of the documents, put in that of a layout; equal words keep their order."""
+    for i in range(len(z)):
+        z[i] = by_text[source[i]]
+
+
+@cached_njit(nogil=True)
+def from_layout(z, source, by_text):
+    """The way back."""
+    for i in range(len(z)):
+        by_text[source[i]] = z[i]
+
+
+@cached_njit(nogil=True)
 def _laid_out(starts, words, vocabulary):
     """A counting sort of the tokens by word, stable, so that the documents of a word follow one another."""
     next_place = np.zeros(vocabulary + 1, np.int32)

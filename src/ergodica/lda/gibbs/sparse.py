@@ -11,6 +11,8 @@ by one of them, drawn in proportion, with the weight of all: unbiased, and still
 and of the choice between the two.
 """
 
+from typing import Any, NamedTuple
+
 import numba
 import numpy as np
 
@@ -58,102 +60,174 @@ def make_tables(phi, words, gamma, blocks, totals, first, last):
         totals[i] = np.float32(-1) if smallest < 0 else reached
 
 
+class SparseBatch(NamedTuple):
+    """What all documents share: pointers, the numbers of topics, blocks and sweeps counted, and what is wanted."""
+
+    every: Any
+    block_count: Any
+    counted: Any
+    rao_blackwell: Any
+    keeps_weights: Any
+    rounds: Any
+    phi: Any
+    gamma: Any
+    blocks: Any
+    totals: Any
+    shifts: Any
+    words: Any
+    row_of: Any
+    place_of: Any
+    z: Any
+    topics: Any
+    weights: Any
+    rounded: Any
+    unit: Any
+    alpha: Any
+
+
+class TopicList(NamedTuple):
+    """Pointers to the topics in a document.
+
+    listed: in any order; slot_of: where in that list a topic is, from 1 on; count: how many tokens each has; weight,
+    running: of a draw.
+    """
+
+    listed: Any
+    slot_of: Any
+    count: Any
+    weight: Any
+    running: Any
+
+
 @cached_njit(nogil=True, error_model="numpy")
-def run(phi, tables, layout, plan, taken_out, z, shifts, draws, numbers, whole, queue):
+def run(phi, tables, layout, plan, own, z, shifts, draws, numbers, whole, queue):
     """Documents of a batch until the queue is empty, in one thread.
 
     Args:
-        tables: blocks and totals. layout, plan, draws: as tuples. z, shifts, queue: as in `dense.run`.
-        taken_out: `OwnCounts` as a tuple.
+        tables: blocks and totals. layout, plan, own, draws: as tuples. z, shifts, queue: as in `dense.run`.
         numbers: (2 K padded + dense.SLOT_ROOM,) zeros, float32. whole: (2 K padded,) zeros, int32.
     """
     blocks, totals = tables
     words, _, _, starts, order, row_of, _, place_of, _ = layout
     gamma, sweeps, burn_in, seed, visit, start, rao_blackwell = plan
     topics, weights, rounded = draws
-    keeps_weights, rounds = len(weights) > 0, len(rounded) > 0
-    every, room, block_count = phi.shape[1], len(whole) // 2, blocks.shape[1]
-    # the topics in the document in any order, how many tokens each has, and where in that list a topic is, from 1 on.
-    # Nothing is allocated here: Numba would free it while pointers to it are in use.
-    listed, slot_of = pointer(whole[:room]), pointer(whole[room:])
-    count, weight, running = pointer(numbers[:room]), pointer(numbers[room : 2 * room]), pointer(numbers[2 * room :])
-    p_z, p_phi, p_gamma, p_blocks, p_totals = pointer(z), pointer(phi), pointer(gamma), pointer(blocks), pointer(totals)
-    p_words, p_row, p_place = pointer(words), pointer(row_of), pointer(place_of)
-    p_topics, p_weights, p_rounded, p_queue = pointer(topics), pointer(weights), pointer(rounded), pointer(queue)
-    p_shifts = pointer(shifts)
-    counted = sweeps - burn_in
-    own_weights, unit, alpha = taken_out
-    owns, p_unit = len(own_weights) > 0, pointer(unit)
+    batch = SparseBatch(
+        phi.shape[1], blocks.shape[1], sweeps - burn_in, rao_blackwell, len(weights) > 0, len(rounded) > 0,
+        pointer(phi), pointer(gamma), pointer(blocks), pointer(totals), pointer(shifts), pointer(words),
+        pointer(row_of), pointer(place_of), pointer(z), pointer(topics), pointer(weights), pointer(rounded),
+        pointer(own[1]), own[2],
+    )  # fmt: skip
+    # Nothing that is pointed to is allocated here: Numba would free it while pointers to it are in use.
+    room, p_queue = len(whole) // 2, pointer(queue)
+    listed = TopicList(
+        pointer(whole[:room]), pointer(whole[room:]), pointer(numbers[:room]), pointer(numbers[room : 2 * room]),
+        pointer(numbers[2 * room :]),
+    )  # fmt: skip
     while True:
         d = next_document(starts, order, p_queue)
         if d < 0:
             break
         first, last = starts[d], starts[d + 1]
-        used = 0
-        taken = own_weights[d] if owns else _NO_TOKEN
+        taken = own[0][d] if len(own[0]) > 0 else _NO_TOKEN
         a, b = start_stream(seed, visit + np.uint64(d))
-        for i in range(first, last):
-            if start != START_GIVEN:
-                u = uniform(a, b)
-                a, b = advance(a, b)
-                row = np.int64(p_row[i])
-                if start == START_PHI:
-                    where = np.int64(p_words[row]) * every
-                    k = _of_prior(
-                        p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * p_totals[row]
-                    )
-                else:
-                    k = min(int(u * np.float32(every)), every - 1)
-                p_z[i] = np.uint16(k)
-            used = _join(listed, count, slot_of, used, np.int64(p_z[i]))
+        a, b, used = _begin(batch, listed, start, first, last, a, b)
         for sweep in range(sweeps):
             for i in range(first, last):
-                left = np.int64(p_z[i])
-                used = _leave(listed, count, slot_of, used, left)
-                row = np.int64(p_row[i])
-                where = np.int64(p_words[row]) * every
-                width = -(-used // LANE_COUNT) * LANE_COUNT
-                if sweep == 0 and i + 1 < last:
-                    prefetch_some(width, listed, p_phi, np.int64(p_words[p_row[i + 1]]) * every)
-                own = weigh_some(width, count, listed, p_phi, where, weight, running)
-                prior = p_totals[row]
-                total = own + prior
-                u = uniform(a, b)
-                a, b = advance(a, b)
-                # a number of its own: what u has left may be too coarse for rare topics
-                v = uniform(a, b)
-                is_own = v * total < own
-                a, b = advance(a, b)
-                place = np.int64(p_place[i]) * counted + sweep - burn_in
-                chosen = np.int64(listed[_safely(width, weight, running, u * own)])
-                if sweep >= burn_in and rao_blackwell:
-                    p_topics[place] = np.uint16(chosen)
-                    if keeps_weights:
-                        p_weights[place] = own / total
-                    if rounds:  # up or down at random, by v, which has nothing to do with the topic
-                        p_rounded[place] = np.int32(own / total * np.float32(np.int32(1) << p_shifts[row]) + v)
-                if not is_own:
-                    chosen = _of_prior(
-                        p_blocks, row * block_count, block_count, p_gamma, p_phi, where, every, u * prior
-                    )
-                if taken > 0 and chosen == left:
-                    # n without the token itself: its topic is refused in proportion to what it has less
-                    one = p_unit[left]
-                    kept = max(p_phi[where + left] - taken * one, alpha * one) / p_phi[where + left]
-                    u = uniform(a, b)
-                    a, b = advance(a, b)
-                    if u >= kept:
-                        chosen = _drawn_without(
-                            p_phi, where, p_gamma, every, listed, count, used, left, kept, weight, uniform(a, b)
-                        )
-                        a, b = advance(a, b)
-                if sweep >= burn_in and not rao_blackwell:
-                    p_topics[place] = np.uint16(chosen)
-                p_z[i] = np.uint16(chosen)
-                used = _join(listed, count, slot_of, used, chosen)
-        for slot in range(used):
-            slot_of[listed[slot]] = 0
-            listed[slot], count[slot] = 0, _NO_TOKEN
+                ahead = i + 1 if sweep == 0 and i + 1 < last else -1
+                a, b, used = _token(batch, listed, sweep - burn_in, taken, i, ahead, used, a, b)
+        _clear(listed, used)
+
+
+@numba.njit
+def _begin(batch, topics, start, first, last, a, b):
+    """Topics for the first sweep, and their list; how many they are."""
+    used = 0
+    for i in range(first, last):
+        if start != START_GIVEN:
+            u = uniform(a, b)
+            a, b = advance(a, b)
+            if start == START_PHI:
+                row = np.int64(batch.row_of[i])
+                batch.z[i] = np.uint16(_of_prior(batch, row, u * batch.totals[row]))
+            else:
+                batch.z[i] = np.uint16(min(int(u * np.float32(batch.every)), batch.every - 1))
+        used = _join(topics.listed, topics.count, topics.slot_of, used, np.int64(batch.z[i]))
+    return a, b, used
+
+
+@numba.njit
+def _clear(topics, used):
+    for slot in range(used):
+        topics.slot_of[topics.listed[slot]] = 0
+        topics.listed[slot], topics.count[slot] = 0, _NO_TOKEN
+
+
+@numba.njit(forceinline=True, error_model="numpy")
+def _token(batch, topics, sweep, taken, i, ahead, used, a, b):
+    """A draw for token i in one of the sweeps counted, or before them if it is negative.
+
+    `ahead` is the next token, of which nothing is in the cache yet, or -1; `taken` how much of n the token itself is.
+    """
+    listed, slot_of, count, weight, running = topics
+    every, phi = batch.every, batch.phi
+    left = np.int64(batch.z[i])
+    used = _leave(listed, count, slot_of, used, left)
+    row = np.int64(batch.row_of[i])
+    width = -(-used // LANE_COUNT) * LANE_COUNT
+    if ahead >= 0:
+        prefetch_some(width, listed, phi, np.int64(batch.words[batch.row_of[ahead]]) * every)
+    own = weigh_some(width, count, listed, phi, np.int64(batch.words[row]) * every, weight, running)
+    prior = batch.totals[row]
+    total = own + prior
+    u = uniform(a, b)
+    a, b = advance(a, b)
+    # a number of its own: what u has left may be too coarse for rare topics
+    v = uniform(a, b)
+    a, b = advance(a, b)
+    chosen = np.int64(listed[_safely(width, weight, running, u * own)])
+    place = np.int64(batch.place_of[i]) * batch.counted + sweep
+    if sweep >= 0 and batch.rao_blackwell:
+        batch.topics[place] = np.uint16(chosen)
+        if batch.keeps_weights:
+            batch.weights[place] = own / total
+        if batch.rounds:  # up or down at random, by v, which has nothing to do with the topic
+            batch.rounded[place] = np.int32(own / total * np.float32(np.int32(1) << batch.shifts[row]) + v)
+    if v * total >= own:
+        chosen = _of_prior(batch, row, u * prior)
+    if taken > 0 and chosen == left:
+        # n without the token itself: its topic is refused in proportion to what it has less
+        before = phi[np.int64(batch.words[row]) * every + left]
+        kept = max(before - taken * batch.unit[left], batch.alpha * batch.unit[left]) / before
+        u = uniform(a, b)
+        a, b = advance(a, b)
+        if u >= kept:
+            chosen = _drawn_without(batch, topics, row, used, left, kept, uniform(a, b))
+            a, b = advance(a, b)
+    if sweep >= 0 and not batch.rao_blackwell:
+        batch.topics[place] = np.uint16(chosen)
+    batch.z[i] = np.uint16(chosen)
+    return a, b, _join(listed, count, slot_of, used, chosen)
+
+
+@numba.njit
+def _drawn_without(batch, topics, row, used, left, kept, u):
+    """A draw from all topics, `left` with the fraction `kept` of its weight: one by one, as it is seldom needed."""
+    listed, count, weights, first = topics.listed, topics.count, topics.weight, np.int64(batch.words[row]) * batch.every
+    prior, own = np.float32(0), np.float32(0)
+    for k in range(batch.every):
+        prior += batch.gamma[k] * batch.phi[first + k] * (kept if k == left else _ONE_TOKEN)
+        weights[k] = prior
+    for slot in range(used):
+        own += count[slot] * batch.phi[first + listed[slot]] * (kept if listed[slot] == left else _ONE_TOKEN)
+    u *= prior + own
+    for slot in range(used):
+        u -= count[slot] * batch.phi[first + listed[slot]] * (kept if listed[slot] == left else _ONE_TOKEN)
+        if u < 0:
+            return np.int64(listed[slot])
+    for k in range(batch.every):
+        if u < weights[k]:
+            return np.int64(k)
+    return left
 
 
 @numba.njit(forceinline=True)
@@ -171,46 +245,24 @@ def _safely(width, weights, running, u):
 
 
 @numba.njit
-def _of_prior(blocks, first, block_count, gamma, phi, row, every, u):
+def _of_prior(batch, row, u):
     """The topic at u in the running sum of gamma_k phi_wk: its block, then its place in it."""
-    block = min(count_below(block_count, blocks, first, u), (every - 1) // LANE_COUNT)
-    at, rest = block * LANE_COUNT, u
+    every, gamma, phi, blocks = batch.every, batch.gamma, batch.phi, batch.blocks
+    table, word = row * batch.block_count, np.int64(batch.words[row]) * every
+    block = min(count_below(batch.block_count, blocks, table, u), (every - 1) // LANE_COUNT)
+    rest, reached, at = u, _NO_TOKEN, block * LANE_COUNT
     if block > 0:
-        rest -= blocks[first + block - 1]
-    last, reached = min(at + LANE_COUNT, every), np.float32(0)
-    for k in range(at, last):
-        reached += gamma[k] * phi[row + k]
+        rest -= blocks[table + block - 1]
+    for k in range(at, min(at + LANE_COUNT, every)):
+        reached += gamma[k] * phi[word + k]
         if rest < reached:
             return k
     # u fell on the rounding of a sum
     best = 0
     for k in range(every):
-        if gamma[k] * phi[row + k] > gamma[best] * phi[row + best]:
+        if gamma[k] * phi[word + k] > gamma[best] * phi[word + best]:
             best = k
     return best
-
-
-@numba.njit
-def _drawn_without(phi, row, gamma, every, listed, count, used, left, kept, weights, u):
-    """A draw from all topics, `left` with the fraction `kept` of its weight: one by one, as it is seldom needed."""
-    total = np.float32(0)
-    for k in range(every):
-        total += gamma[k] * phi[row + k] * (kept if k == left else _ONE_TOKEN)
-        weights[k] = total
-    prior, own = total, np.float32(0)
-    for slot in range(used):
-        k = listed[slot]
-        own += count[slot] * phi[row + k] * (kept if k == left else _ONE_TOKEN)
-    u *= prior + own
-    for slot in range(used):
-        k = listed[slot]
-        u -= count[slot] * phi[row + k] * (kept if k == left else _ONE_TOKEN)
-        if u < 0:
-            return np.int64(k)
-    for k in range(every):
-        if u < weights[k]:
-            return k
-    return left
 
 
 @numba.njit(forceinline=True)

@@ -1,9 +1,13 @@
 """Compiled functions on several threads, without Numba's own: those make a function compile three times as long."""
 
+import functools
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
+
+_WORTH_A_THREAD = 64  # words or documents; with fewer, to wake it would take longer
 
 
 def thread_count() -> int:
@@ -13,17 +17,25 @@ def thread_count() -> int:
 
 def in_threads(work: Callable[[int], object], count: int) -> None:
     """work(0), ..., work(count - 1) at the same time; each must let go of the interpreter's lock by itself."""
-    if count == 1:
+    others = [_waiting_threads().submit(work, number) for number in range(1, count)]
+    try:
         work(0)
-        return
-    # made for each call, in 0.1 ms: threads that are kept would be missing after a fork
-    with ThreadPoolExecutor(count - 1) as others:
-        running = [others.submit(work, number) for number in range(1, count)]
-        work(0)
-    for one in running:
-        one.result()  # raises what it raised
+    finally:
+        for other in others:
+            other.result()  # raises what it raised
 
 
 def by_parts(work: Callable[[int, int], object], size: int, count: int) -> None:
-    """work(first, last) on `count` parts of range(size), one for each thread."""
+    """work(first, last) on parts of range(size), one for each thread."""
+    count = max(1, min(count, size // _WORTH_A_THREAD))
     in_threads(lambda number: work(size * number // count, size * (number + 1) // count), count)
+
+
+@functools.cache
+def _waiting_threads() -> ThreadPoolExecutor:
+    """They start when first needed."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, "gibbs")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_waiting_threads.cache_clear)  # a child has no threads but its own

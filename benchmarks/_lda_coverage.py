@@ -4,7 +4,8 @@
 
 Four topics of the demo corpus with their 120 words, 400 documents of 60 words. Topics are found by averaged counts, and
 then sampled in steps whose gradient noise is a tenth of the injected noise. "exact" is Gibbs sampling of all documents
-at once, with no step size and no gradient: what bands of the posterior itself cover.
+at once, with no step size and no gradient: what bands of the posterior itself cover, but for its sweeps (with 60
+instead of 10 it covered 0.016 more on three seeds).
 """
 
 import sys

@@ -50,14 +50,13 @@ class Learner(TopicChain):
         probed = self.state if stays else _probe(self._kernel, self.state, draws, size)
         gradient = model.gradient(np.asarray(probed.phase.position), batch.documents, batch.visit, self.seed)
         new = _finish(self._kernel, probed, gradient, draws, size)
-        if not all(is_finite(np.asarray(slot)) for slot in new.phase):
-            return False
-        self.state = new
-        return True
+        is_sound = all(is_finite(np.asarray(slot)) for slot in new.phase)
+        self.state = new if is_sound else self.state
+        return is_sound
 
     def start_at(self, theta: np.ndarray) -> None:
-        theta = np.maximum(theta, np.float32(self.model.floor))
-        phase = self.recipe.draw_auxiliaries(jnp.asarray(theta, jnp.float32), self._key(self.steps), 1.0)
+        above = jnp.asarray(np.maximum(theta, np.float32(self.model.floor)), jnp.float32)
+        phase = self.recipe.draw_auxiliaries(above, self._key(self.steps), 1.0)
         self.state = self.state._replace(phase=phase)
 
     def _key(self, step: int) -> Any:

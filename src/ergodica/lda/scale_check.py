@@ -89,7 +89,7 @@ def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = No
     if times is not None and len(times) != draws:
         raise InputError(f"{len(times)} times for {draws} draws: expected one for each")
     law, scales = stats.gamma(shape), np.asarray(scales, np.float64)
-    correlation = _correlations(np.zeros(draws) if times is None else np.asarray(times, np.float64))
+    correlation = _correlations(np.zeros(1) if times is None or not draws else np.asarray(times, np.float64))
     mean_error = math.sqrt(correlation[0] / topics)
     freedom = topics / correlation[1]
     figures = {
@@ -113,8 +113,6 @@ def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = No
 
 def _correlations(times: np.ndarray) -> tuple[float, float]:
     """Means over all pairs of draws of exp(-|s - t|) and of its square."""
-    if len(times) == 0:
-        return 1.0, 1.0
     apart = np.abs(times[:, None] - times)
     return float(np.mean(np.exp(-apart))), float(np.mean(np.exp(-2 * apart)))
 

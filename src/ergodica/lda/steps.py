@@ -46,9 +46,7 @@ class Rate:
 
 def langevin_step(step_size: float, friction: float | None) -> float:
     """The time h of SGRLD's equation that a step covers; with a constant friction, by `splitting_step`."""
-    if friction is None:
-        return step_size
-    return step_size**2 / 2 / math.tanh(step_size * friction / 2)
+    return step_size if friction is None else step_size**2 / 2 / math.tanh(step_size * friction / 2)
 
 
 def splitting_step(moved: float, friction: float) -> float:

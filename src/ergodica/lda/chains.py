@@ -46,6 +46,8 @@ FEWEST_STEPS = 200  # before topics may be called found: at first all are simila
 # the fraction of the way to the counts of all tokens that phi moves in a step while sampling: SCIR's transitions are
 # exact but for theta_.k, which is held over a step; Euler's step and the splitting have boundaries at 0
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
+# passes over the corpus while priors are learnt: until alpha stays within 3 % over the last five
+FEWEST_SETTLING, MOST_SETTLING, SETTLED_OVER, SETTLED_CHANGE = 10, 60, 5, 0.03
 FINDING, SAMPLING = "finding", "sampling"
 
 
@@ -73,6 +75,8 @@ class Training:
         self.watched: HeldOut | None = None  # by which convergence is judged
         self.history: list[HistoryRow] = []
         self.seconds = {"learning": 0.0, "evaluating": 0.0}
+        self.settled, self.is_frozen, self.steps_before = 0, True, 0  # of the priors, while sampling begins
+        self.alphas: list[float] = []  # the last that were learnt
         self.scales: dict[int, list[float]] = {}  # theta_.k after some steps, with the Langevin time first
         self._written: dict[int, str] = {}  # the SHA-256 of draws that are beside a checkpoint already
 
@@ -88,7 +92,7 @@ class Training:
     @property
     def steps(self) -> int:
         """Of both phases."""
-        found = 0 if self.finder is None else self.finder.steps
+        found = self.steps_before + (0 if self.finder is None else self.finder.steps)
         return found + (0 if self._learner is None else self._learner.steps)
 
     @property
@@ -115,7 +119,8 @@ class Training:
             self.finder.step(batch, store)
         else:
             self.learner.step(self._whole(batch))
-            self._keep_draw()
+            if self.is_frozen:
+                self._keep_draw()
         if not batch.is_known:
             self.sample.add(batch.documents)
         self.counts += np.bincount(batch.documents.words, minlength=len(self.counts))
@@ -137,22 +142,45 @@ class Training:
         self.draws.add(step, learner.phi)
         size = learner.fixed_size
         if size is not None:
-            time = step * langevin_step(size, self.settings.friction if "momentum" in learner.recipe.diffusion else None)
+            time = step * langevin_step(
+                size, self.settings.friction if "momentum" in learner.recipe.diffusion else None
+            )
             self.scales[step] = [time, *learner.theta.sum(axis=0, dtype=np.float64).tolist()]
             self.scales = {at: row for at, row in self.scales.items() if at in self.draws.held}
 
     def begin_sampling(self, stream: DocumentStream) -> None:
-        """From the topics found, with priors learnt from sampled counts and frozen, at the scale of the posterior."""
+        """From the topics found, at the scale of the posterior; the priors follow until they are frozen."""
         finder = self.finder
         assert finder is not None
-        priors = self._priors(finder, stream)
-        model = self._posterior(priors.alpha, priors.gamma, stream)
-        self._learner = learner_of(model, self.settings.sampler, replace(self.settings, alpha=priors.alpha), self.seed)
-        theta = at_posterior_scale(finder.phi, priors.alpha, visit_seed(self.seed, "scale") % 2**63)
-        self._learner.start_at(theta)
+        given = self.settings.alpha_given, self.settings.gamma_given
+        start = LearntPriors(finder.prior.gamma, finder.alpha)
+        model = self._posterior(*self._priors(start, stream)[::-1], stream)
+        self.is_frozen = not isinstance(model, Augmented) or None not in given
+        self._start_chain(model, finder.phi)
+
+    def _start_chain(self, model: ExpandedMean, phi: np.ndarray) -> None:
+        self.steps_before += 0 if self._learner is None else self._learner.steps
+        seed = visit_seed(self.seed, f"chain {self.settled}") % 2**32
+        self._learner = learner_of(model, self.settings.sampler, replace(self.settings, alpha=model.alpha), seed)
+        self._learner.start_at(at_posterior_scale(phi, model.alpha, visit_seed(seed, "scale") % 2**63))
         self.sampled_from = self.documents
         if self.settings.noise is not None:
             self._learner.fixed_size = self._posterior_step(self._learner)
+
+    def settle(self, stream: DocumentStream) -> None:
+        """After a pass over the corpus: learn the priors from the topics as sampled now, and freeze them if they stay.
+
+        That is Monte Carlo EM (Wei and Tanner, 1990): the topics are drawn from their posterior given the priors, the
+        priors made likeliest given the topics. Those that the finder leaves are too sparse to learn alpha from.
+        """
+        chain = self.learner
+        old = LearntPriors(np.asarray(chain.model.gamma), chain.model.alpha)
+        new = self._priors(old, stream)
+        self.settled += 1
+        self.alphas = [*self.alphas, new.alpha][-SETTLED_OVER:]
+        is_still = len(self.alphas) == SETTLED_OVER and max(self.alphas) <= (1 + SETTLED_CHANGE) * min(self.alphas)
+        self.is_frozen = (is_still and self.settled >= FEWEST_SETTLING) or self.settled >= MOST_SETTLING
+        self._start_chain(replace(chain.model, alpha=new.alpha, gamma=new.gamma), chain.phi)
 
     def _posterior(self, alpha: float, gamma: np.ndarray, stream: DocumentStream) -> ExpandedMean:
         """What is sampled: with the topics of all tokens where they are kept, else from batches alone."""
@@ -168,21 +196,23 @@ class Training:
         if isinstance(chain.model, Augmented):
             totals, scales = column_sums(chain.model.state.counts), column_sums(chain.theta)
             moved = AUGMENTED_RATES[self.settings.sampler] / float(np.max(1 + totals / scales))
-            return moved if "momentum" not in chain.recipe.diffusion else splitting_step(moved, self.settings.friction or 1)
+            return (
+                moved
+                if "momentum" not in chain.recipe.diffusion
+                else splitting_step(moved, self.settings.friction or 1)
+            )
         longest = chain.step_size(0)
         return longest if noise is None else noise.step_size(NOISE_MARGIN * (self.settings.noise or 1))
 
-    def _priors(self, finder: Finder, stream: DocumentStream) -> LearntPriors:
-        """Those of the posterior that is sampled: a person's own, else from the topics that tokens were sampled in."""
-        fixed, store = self.settings, stream.store
-        start = LearntPriors(finder.prior.gamma.astype(np.float64), finder.alpha)
-        learnt = start
+    def _priors(self, start: LearntPriors, stream: DocumentStream) -> LearntPriors:
+        """A person's own, else the likeliest given the topics that tokens were last sampled in."""
+        fixed, store, learnt = self.settings, stream.store, start
         if store is not None and store.keeps_topics and len(store):
             places = np.arange(len(store))
             if len(store) > PRIOR_DOCUMENTS:
                 places = np.random.default_rng(self.seed).choice(places, PRIOR_DOCUMENTS, replace=False)
             learnt = learnt_priors(store.take(places), store.topics(places), self.model.words, start)
-        gamma = learnt.gamma if fixed.gamma_given is None else np.full(len(learnt.gamma), fixed.gamma_given, np.float32)
+        gamma = learnt.gamma if fixed.gamma_given is None else np.full(len(learnt.gamma), fixed.gamma_given)
         alpha = learnt.alpha if fixed.alpha_given is None else fixed.alpha_given
         return LearntPriors(np.asarray(gamma, np.float32), float(alpha))
 
@@ -269,6 +299,7 @@ class Training:
             "documents": self.documents, "size": self.size, "seconds": dict(self.seconds), "every": self.draws.every,
             "history": [list(row) for row in self.history], "phase": self.phase, "sampled_from": self.sampled_from,
             "fixed_size": None if self._learner is None else self._learner.fixed_size, "labels": labels,
+            "settled": [self.settled, self.is_frozen, self.steps_before, self.alphas],
             "chain_alpha": None if self._learner is None else self._learner.model.alpha,
             "scales": {str(step): row for step, row in self.scales.items()},
         }  # fmt: skip
@@ -281,10 +312,11 @@ class Training:
             state = {name.removeprefix("finder_"): a for name, a in arrays.items() if name.startswith("finder_")}
             self.finder.restore(state)
             if record["phase"] == SAMPLING:
+                self.settled, self.is_frozen, self.steps_before, self.alphas = record["settled"]
                 model = self._posterior(record["chain_alpha"], arrays["chain_gamma"], stream)
-                self._learner = learner_of(
-                    model, self.settings.sampler, replace(self.settings, alpha=model.alpha), self.seed
-                )
+                seed = visit_seed(self.seed, f"chain {self.settled}") % 2**32
+                settings = replace(self.settings, alpha=model.alpha)
+                self._learner = learner_of(model, self.settings.sampler, settings, seed)
         if self._learner is not None:
             self._learner.restore(arrays)
             self._learner.fixed_size = record["fixed_size"]
@@ -325,7 +357,9 @@ def begin(settings: TopicSettings, parameters: dict[str, Any], vocabulary: Vocab
         return Training(settings, model, seed, None, learner_of(model, settings.sampler, settings, seed))
     find = settings.finding
     prior = TopicPrior(topics, find.gamma, settings.gamma_given is not None)
-    return Training(settings, model, seed, Finder(words, topics, find.alpha, prior, find.sweeps, find.burn_in, seed), None)
+    return Training(
+        settings, model, seed, Finder(words, topics, find.alpha, prior, find.sweeps, find.burn_in, seed), None
+    )
 
 
 def visit_seed(seed: int, purpose: str) -> int:
@@ -389,8 +423,11 @@ class Learning:
             if not training.settings.samples:
                 return False
             training.begin_sampling(self.stream)
-        elif training.finder is not None and training.phase == SAMPLING and self._is_sampled():
-            return False
+        elif training.finder is not None and training.phase == SAMPLING:
+            if not training.is_frozen and training.documents - training.sampled_from >= self.stream.stored_count:
+                training.settle(self.stream)
+            if self._is_sampled():
+                return False
         batch = self.stream.next()
         if batch is not None:
             training.step(batch, self.stream.store)
@@ -421,7 +458,7 @@ class Learning:
         sampled = training.documents - training.sampled_from
         if self._is_late() or (store is not None and sampled >= MOST_BAND_PASSES * len(store)):
             return True
-        if training.settings.minutes is not None or sampled < self._next_look:
+        if training.settings.minutes is not None or sampled < self._next_look or not training.is_frozen:
             return False
         self._next_look = math.ceil(1.25 * sampled)
         wanted = min(ENOUGH_EFFECTIVE, EFFECTIVE_SHARE * training.draws.wanted)

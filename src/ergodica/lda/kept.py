@@ -40,7 +40,11 @@ class Reservoir:
     def saved(self) -> tuple[dict[str, np.ndarray], Any]:
         """Arrays, and what JSON holds."""
         documents = self.documents
-        arrays = {"sample_starts": documents.starts, "sample_words": documents.words, "sample_seen": np.array(self.seen)}
+        arrays = {
+            "sample_starts": documents.starts,
+            "sample_words": documents.words,
+            "sample_seen": np.array(self.seen),
+        }
         labels = getattr(documents, "labels", None)
         return arrays, None if labels is None else [list(label) for label in labels]
 

@@ -333,7 +333,9 @@ class LDA:
 
     def _identity(self, settings: TopicSettings, stream: DocumentStream) -> dict[str, Any]:
         """What a run is made of, as JSON holds it."""
-        told = {name: self._parameters[name] for name in ("topics", "seed", "held_out", "stopwords", "phrases", "field")}
+        told = {
+            name: self._parameters[name] for name in ("topics", "seed", "held_out", "stopwords", "phrases", "field")
+        }
         corpus = stream.corpus.cursor["corpus"]
         return plain({**told, **settings.to_dict(), "corpus": corpus, "versions": versions()})
 

@@ -156,7 +156,9 @@ def _coherence(fitted: Fitted, training: Training) -> dict[str, Any] | None:
     if len(fitted.vocabulary) < 2 or len(documents) == 0:
         return None
     parts = [documents.take(range(at, min(at + 500, len(documents)))) for at in range(0, len(documents), 500)]
-    found = coherence(top_words(fitted.mean, min(COHERENT_WORDS, len(fitted.vocabulary))), parts, len(fitted.vocabulary))
+    found = coherence(
+        top_words(fitted.mean, min(COHERENT_WORDS, len(fitted.vocabulary))), parts, len(fitted.vocabulary)
+    )
     return {"npmi": found.npmi.tolist(), "documents": len(documents)}
 
 
@@ -215,6 +217,14 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
     rows.append(("gradient noise", None if math.isnan(ratio) else ratio <= POSTERIOR_NOISE, f"gradient noise {told}"))
     told = "were not counted" if effective is None else f"{effective:,.0f} effective draws"
     rows.append(("effective draws", None if effective is None else effective >= FEWEST_EFFECTIVE, told))
-    rows.append(("scale of theta", None if scale is None else scale["passed"], "not checked" if scale is None else scale["text"]))
-    rows.append(("other modes", None, "one chain from one start: other sets of topics as likely as these were not looked for"))
+    rows.append(
+        (
+            "scale of theta",
+            None if scale is None else scale["passed"],
+            "not checked" if scale is None else scale["text"],
+        )
+    )
+    rows.append(
+        ("other modes", None, "one chain from one start: other sets of topics as likely as these were not looked for")
+    )
     return [dict(zip(("name", "passed", "text"), row, strict=True)) for row in rows]

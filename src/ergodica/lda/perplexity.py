@@ -25,7 +25,12 @@ PRODUCTS_HELD = 1 << 24  # of eta times phi held at a time
 
 
 def shares(
-    phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, seed: int, visit: int = 0, sweeps: int = SHARE_SWEEPS
+    phi: np.ndarray,
+    documents: Documents,
+    gamma: float | np.ndarray,
+    seed: int,
+    visit: int = 0,
+    sweeps: int = SHARE_SWEEPS,
 ) -> np.ndarray:
     """(n, K) eta_dk = (A_dk + gamma) / (A_d. + K gamma), A the expected counts of the document's topics."""
     burn_in = min(SHARE_BURN_IN, sweeps // 2)

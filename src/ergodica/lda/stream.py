@@ -84,10 +84,11 @@ class DocumentStream:
     @property
     def documents(self) -> int:
         """How many were given out, with repeats."""
-        return self.corpus.given if self._lap == 0 else self._lap * self._stored_count + self._row
+        return self.corpus.given if self._lap == 0 else self._lap * self.stored_count + self._row
 
     @property
-    def _stored_count(self) -> int:
+    def stored_count(self) -> int:
+        """Documents in the store."""
         return 0 if self.store is None else len(self.store)
 
     def next(self) -> DocumentBatch | None:
@@ -145,13 +146,13 @@ class DocumentStream:
         """Of the next batch."""
         if self._batch_size is not None:
             return self._batch_size
-        known = self._stored_count if self._lap else (self.corpus.expected_size or self.corpus.given)
+        known = self.stored_count if self._lap else (self.corpus.expected_size or self.corpus.given)
         return int(np.clip(BATCH_SHARE * known, SMALLEST_BATCH, LARGEST_BATCH))
 
     @property
     def cursor(self) -> dict[str, Any]:
         """Where the stream is, for a checkpoint."""
-        return {"corpus": self.corpus.cursor, "lap": self._lap, "row": self._row, "stored": self._stored_count}
+        return {"corpus": self.corpus.cursor, "lap": self._lap, "row": self._row, "stored": self.stored_count}
 
     def seek(self, cursor: dict[str, Any]) -> None:
         """Go to where a stream of the same corpus was; what was stored is read again, as the documents are not kept."""

@@ -24,6 +24,9 @@ from ergodica.lda.gibbs.cached import cached_njit
 from ergodica.lda.store import DocumentStore
 
 
+COUNTED_ONCE = np.float32(1)  # a token
+
+
 class AllTopics:
     """The topics of all tokens, in the store, and their counts n_wk."""
 
@@ -32,7 +35,7 @@ class AllTopics:
         self.counts = np.zeros((words, topics), np.float32)  # whole numbers, exact up to 2^24
         for first in range(0, len(store), _AT_A_TIME):
             places = np.arange(first, min(first + _AT_A_TIME, len(store)))
-            _tally(self.counts, store.take(places).words, store.topics(places), np.float32(1))
+            _tally(self.counts, store.take(places).words, store.topics(places), COUNTED_ONCE)
 
     def sweep(self, phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, visit: int, seed: int) -> None:
         """Draw the topics of the documents at `places` again."""
@@ -42,8 +45,8 @@ class AllTopics:
             phi, documents, gamma, sweeps=1, burn_in=0, seed=seed, visit=visit, estimator="sampled", want="shares",
             start="given", topics=after,
         )  # fmt: skip
-        _tally(self.counts, documents.words, before, np.float32(-1))
-        _tally(self.counts, documents.words, after, np.float32(1))
+        _tally(self.counts, documents.words, before, -COUNTED_ONCE)
+        _tally(self.counts, documents.words, after, COUNTED_ONCE)
         self.store.keep_topics(self.places, after)
 
 

@@ -305,13 +305,13 @@ class Training:
         }  # fmt: skip
         return Snapshot(arrays, record, TopicDrawFiles(dict(self.draws.held), self._written))
 
-    def restore(self, saved: Saved, draws: dict[int, np.ndarray], stream: DocumentStream) -> None:
-        """Of a stream that is where it was."""
+    def restore(self, saved: Saved, draws: dict[int, np.ndarray], stream: DocumentStream | None = None) -> None:
+        """With the stream where it was, which a run of two phases needs."""
         arrays, record = saved.arrays, saved.record
         if self.finder is not None:
             state = {name.removeprefix("finder_"): a for name, a in arrays.items() if name.startswith("finder_")}
             self.finder.restore(state)
-            if record["phase"] == SAMPLING:
+            if record["phase"] == SAMPLING and stream is not None:
                 self.settled, self.is_frozen, self.steps_before, self.alphas = record["settled"]
                 model = self._posterior(record["chain_alpha"], arrays["chain_gamma"], stream)
                 seed = visit_seed(self.seed, f"chain {self.settled}") % 2**32

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ergodica.lda.corpus import Documents
+from ergodica.lda.corpus.labels import DocumentLabel
 
 DRAW_BYTES = 200 << 20  # of all draws held at a time
 SAMPLE_DOCUMENTS = 2_000  # whose shares are reported at the end
@@ -45,12 +46,12 @@ class Reservoir:
             "sample_words": documents.words,
             "sample_seen": np.array(self.seen),
         }
-        labels = getattr(documents, "labels", None)
-        return arrays, None if labels is None else [list(label) for label in labels]
+        return arrays, None if documents.labels is None else [list(label) for label in documents.labels]
 
     def restore(self, arrays: dict[str, np.ndarray], labels: Any) -> None:
         self.seen = int(arrays["sample_seen"])
-        self.documents = Documents(arrays["sample_starts"], arrays["sample_words"])
+        known = None if labels is None else [DocumentLabel(*label) for label in labels]
+        self.documents = Documents(arrays["sample_starts"], arrays["sample_words"], known)
 
 
 class KeptDraws:

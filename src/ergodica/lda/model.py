@@ -347,7 +347,7 @@ class LDA:
             place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
             error = learn(Learning(training, stream, identity), place, self._parameters["progress"])
         finally:
-            stream.corpus.close()
+            stream.close()
         stopped = None if error is None else str(error)
         notes = {"identity": identity, "notes": stream.corpus.notes(), "stopped": stopped}
         self._fitted = conclude(training, settings, stream.corpus.vocabulary, self._parameters, notes)

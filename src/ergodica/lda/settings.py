@@ -48,7 +48,8 @@ class TopicSettings(Preset):
     passes: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        told = asdict(self)
+        return told if self.finds else {name: value for name, value in told.items() if name != "finding"}
 
 
 def settings_of(parameters: dict[str, Any]) -> TopicSettings:

@@ -7,6 +7,7 @@ one sweep is enough, and how much of the averaged counts is its own, so that it 
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -31,8 +32,8 @@ class DocumentStore:
     """
 
     def __init__(self, folder: Path | None = None):
+        self._file: IO[bytes] | None = None
         self._folder = folder
-        self._file = None
         self._starts, self._count = np.zeros(_FIRST_ROOM, np.int64), 0
         self._topics = np.zeros(_FIRST_ROOM, np.uint16)
         self.keeps_topics = True
@@ -91,6 +92,15 @@ class DocumentStore:
         first, lengths = self._starts[places], self._starts[places + 1] - self._starts[places]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return np.repeat(first, lengths) + within
+
+    def close(self) -> None:
+        """Give the file back; the topics and weights stay."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __del__(self) -> None:  # of a run that ended in an error
+        self.close()
 
     def saved(self) -> dict[str, np.ndarray]:
         """For a checkpoint: all but the documents themselves, which the corpus gives again."""

@@ -149,6 +149,12 @@ class DocumentStream:
         known = self.stored_count if self._lap else (self.corpus.expected_size or self.corpus.given)
         return int(np.clip(BATCH_SHARE * known, SMALLEST_BATCH, LARGEST_BATCH))
 
+    def close(self) -> None:
+        """Stop reading ahead, and give the store's file back."""
+        self.corpus.close()
+        if self.store is not None:
+            self.store.close()
+
     @property
     def cursor(self) -> dict[str, Any]:
         """Where the stream is, for a checkpoint."""

@@ -51,7 +51,9 @@ def test_the_files_are_plain(fitted, folder):
         "band",
         "seconds",
     }
-    assert set(told["held_out"]) == {"perplexity", "unigram_perplexity", "vocabulary", "documents"}
+    assert set(told["held_out"]) == {
+        "perplexity", "unigram_perplexity", "vocabulary", "documents", "found_perplexity",
+    }  # fmt: skip
     with np.load(folder / "draws.npz", allow_pickle=False) as draws:
         assert draws["phi"].shape == (3, 300, 3)
         assert draws["phi"].dtype == np.float32

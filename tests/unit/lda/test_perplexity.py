@@ -57,11 +57,11 @@ def test_the_truth_beats_word_frequencies_and_mixed_topics():
 
 
 def test_the_running_average_of_looks_is_that_of_their_probabilities():
-    held = HeldOut(DOCUMENTS, 0.1, seed=4)
+    held = HeldOut(DOCUMENTS, seed=4)
     first, second = one_topic(1, 2, 3, 4), one_topic(4, 3, 2, 1)
-    single, averaged = held.evaluate(first)
+    single, averaged = held.evaluate(first, 0.1)
     assert single == averaged
-    _, averaged = held.evaluate(second)
+    _, averaged = held.evaluate(second, 0.1)
     whole = perplexity(first, [first, second], [DOCUMENTS], 0.1, NO_COUNTS, 0)
     np.testing.assert_allclose(averaged, whole.averaged, rtol=1e-6)
 

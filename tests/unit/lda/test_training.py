@@ -14,14 +14,16 @@ import pytest
 from ergodica.driver import checkpoint
 from ergodica.driver.checkpoint import Checkpoint, Saved
 from ergodica.errors import InputError, NonFiniteError
-from ergodica.lda import chains, demo
-from ergodica.lda.chains import KeptDraws
+from ergodica.lda import LDA, chains, demo
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
+from ergodica.lda.finding import Finder
+from ergodica.lda.kept import KeptDraws
 from ergodica.lda.learner import Learner
+from ergodica.lda.scir import ScirLearner
 from ergodica.lda.settings import settings_of
 from ergodica.lda.stream import DocumentStream
-from ergodica.lda.topics import POSTERIOR_BAND, SPREAD_BAND
+from ergodica.lda.topics import NO_BAND, POSTERIOR_BAND
 from tests.unit.lda import small
 from tests.unit.lda.small import DOCUMENTS, assert_same_bytes, evaluate_often, model
 
@@ -108,21 +110,74 @@ def test_a_signal_lets_the_batch_finish(whole, tmp_path, monkeypatch, capsys, nu
     assert_same_bytes(whole, tmp_path / "run")
 
 
-def test_under_posterior_the_step_is_made_small_and_stays_so(tmp_path, busy, monkeypatch):
-    given = {"preset": "posterior", "sweeps": None, "burn_in": None}
-    quiet = model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "whole")
-    assert 0.02 < quiet.noise_ratio <= 0.1
-    assert quiet.band == POSTERIOR_BAND
-    assert quiet.figures_["step_size"] < 0.5 * model().fit(DOCUMENTS).figures_["step_size"]
+def found(**changes):
+    """A run of two phases, short: both are stopped by numbers."""
+    given = {"batch_size": 20, "passes": 3, "held_out": 40, "draws": 6, "progress": False, "bands": True}
+    return LDA(3, seed=4, **({"vocabulary": demo.vocabulary()} | given | changes))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Few passes while priors are learnt, and few draws."""
+    evaluate_often(monkeypatch)
+    monkeypatch.setattr(chains, "MOST_SETTLING", 2)
+    monkeypatch.setattr(chains, "MOST_BAND_PASSES", 4)
+
+
+@pytest.mark.parametrize(("place", "number"), [(Finder, 4), (Finder, 9), (ScirLearner, 2), (ScirLearner, 15)])
+def test_both_phases_are_resumed_bit_for_bit(tmp_path, short, monkeypatch, place, number):
+    """In the first pass, over the store, while priors are learnt, and after they are frozen."""
+    whole_run = found().fit(DOCUMENTS, out=tmp_path / "whole")
+    assert whole_run.band == POSTERIOR_BAND or whole_run.figures_["scale_check"]["passed"] is not True
+    original, calls = place.step, iter(range(10**9))
+
+    def step(self, *arguments):
+        if next(calls) == number:
+            os.kill(os.getpid(), signal.SIGINT)
+        original(self, *arguments)
+
     with monkeypatch.context() as patch:
-        at_step(patch, 12, lambda: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(place, "step", step)
         with pytest.raises(KeyboardInterrupt):
-            model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "run")
-    model().set_params(**given).fit(DOCUMENTS, out=tmp_path / "run", resume=True)
+            found().fit(DOCUMENTS, out=tmp_path / "run")
+    found().fit(DOCUMENTS, out=tmp_path / "run", resume=True)
     assert_same_bytes(tmp_path / "whole", tmp_path / "run")
-    own = model().set_params(**given, step_size=0.14).fit(DOCUMENTS)
-    assert own.noise_ratio > 0.1
-    assert own.band == SPREAD_BAND
+    assert (tmp_path / "whole/found.npz").read_bytes() == (tmp_path / "run/found.npz").read_bytes()
+
+
+def test_topics_that_were_found_have_no_bands(tmp_path, busy):
+    model = found(bands=False).fit(DOCUMENTS, out=tmp_path / "run")
+    assert model.band == NO_BAND
+    assert model.figures_["effective_draws"] is None
+    with pytest.raises(InputError, match="fit with bands=True"):
+        model.bands()
+    assert all(word.low is None for topic in model.topics(3) for word in topic.words)
+    again = LDA.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.components_, model.components_)
+    again.partial_fit(demo.documents(40, seed=3))
+    assert again.figures_["documents"] == model.figures_["documents"] + 40
+
+
+def test_finding_ends_where_perplexity_no_longer_falls(monkeypatch):
+    model = found(bands=False, passes=None).fit(DOCUMENTS)
+    assert model.figures_["gain"] < chains.CONVERGED_GAIN
+    assert model.figures_["steps"] >= chains.FEWEST_STEPS
+    assert not any("still fell" in warning for warning in model.figures_["warnings"])
+    early = found(bands=False, passes=2).fit(DOCUMENTS)
+    assert any("more passes may find better topics" in warning for warning in early.figures_["warnings"])
+
+
+def test_priors_are_learnt_and_frozen_before_the_first_draw_or_as_given(short):
+    learnt = found().fit(DOCUMENTS).figures_["priors"]
+    assert len(set(learnt["gamma"])) == 3
+    given = found(alpha=0.25, gamma=0.125).fit(DOCUMENTS).figures_["priors"]
+    assert given == {"alpha": 0.25, "gamma": [0.125] * 3}
+
+
+def test_minutes_end_a_run(short):
+    model = found(bands=False, minutes=0.03, passes=None).fit(DOCUMENTS)
+    assert sum(model.figures_["seconds"].values()) < 30
+    assert model.figures_["steps"] > 0
 
 
 @pytest.mark.parametrize("name", ["checkpoint.npz", "draws.npz"])
@@ -209,7 +264,7 @@ def test_a_second_start_touches_nothing(tmp_path, monkeypatch, resume):
     """It comes when the first has looked at the folder, and has written nothing yet."""
     folder, original = tmp_path / "run", small.LDA._stream
 
-    def stream(*arguments):
+    def stream(*arguments, **more):
         monkeypatch.setattr(small.LDA, "_stream", original)
         before = there(tmp_path)
         with pytest.raises(InputError, match=rf"run is being written by another process \(pid {os.getpid()}\)"):
@@ -258,9 +313,11 @@ def test_draws_are_from_the_second_half():
     assert KeptDraws(20, (60 << 18, 1)).wanted == 1
 
 
-def test_the_size_of_the_corpus_and_the_number_of_passes():
+def test_the_size_of_the_corpus_and_the_number_of_passes(monkeypatch):
+    monkeypatch.setattr("ergodica.lda.stream.ENOUGH_DOCUMENTS", 100)
+
     def read(given, **changes):
-        settings = {"held_out": 10, "batch_size": 30, "passes": None, "size": None, "seed": 0, "enough": 100}
+        settings = {"held_out": 10, "batch_size": 30, "passes": None, "size": None, "seed": 0}
         stream = DocumentStream(given, demo.vocabulary(), **(settings | changes))
         batches = []
         while (batch := stream.next()) is not None:

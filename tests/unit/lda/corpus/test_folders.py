@@ -28,8 +28,9 @@ def test_links_that_lead_nowhere_and_pipes_are_left_out_and_counted(folder):
     assert note.startswith("files left out, with no text that can be read: 2; first:")
 
 
-def test_they_do_not_turn_automatic_passes_into_one(folder):
-    stream = DocumentStream(str(folder), WORDS, held_out=0, batch_size=4, passes=None, size=None, seed=0, enough=40)
+def test_they_do_not_turn_automatic_passes_into_one(folder, monkeypatch):
+    monkeypatch.setattr("ergodica.lda.stream.ENOUGH_DOCUMENTS", 40)
+    stream = DocumentStream(str(folder), WORDS, held_out=0, batch_size=4, passes=None, size=None, seed=0)
     seen = 0
     while (batch := stream.next()) is not None:
         seen += len(batch.documents)

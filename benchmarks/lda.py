@@ -1,56 +1,62 @@
-"""Topic models on real Wikipedia text, beside gensim, scikit-learn and tomotopy.
+"""Topic models on real Wikipedia text, beside tomotopy, gensim and scikit-learn.
 
-    python benchmarks/lda.py [ITEM...] [--seeds 5] [--json FILE]
+    python benchmarks/lda.py [ITEM...] [--seeds 5] [--cells 1000x50,9500x200] [--json FILE]
 
-Items: perplexity, paper, growth; all of them if none is named. 60,000 articles of ../shared/data/wikipedia (or
-ERGODICA_DATA) with the vocabulary of 8,000 words, 50 topics, two cores. For every seed the articles are put in another
-order, the first 1,000 are held out, and all are judged by one evaluator: document completion with every tenth token
-asked for, single sample against single sample; of a peer the better figure of its own prior of topics in a document and
-of ours. A peer is timed while it learns, not while its corpus is made. Ours learns from the same documents in the same
-order, and continues where those of the peer end; evaluations on held-out documents are not timed. A figure counts as
-reached where it holds for three evaluations. Exit code 1 if a bound is missed.
+Items: cells (tomotopy), peers (gensim, scikit-learn), token, steps, coverage, memory; all of them if none is named.
+
+Articles of ../shared/data/wikipedia (or ERGODICA_DATA), vocabulary of 8,000 words, two threads each. For 1,000 and
+9,500 documents seed i reads file 03, 04 or 05 in turn, another order of it each time, the first 500 of it held out;
+settings were chosen on files 00 to 02. 59,500: all files but the first 500 articles of 03. One evaluator for all:
+document completion, every tenth word asked for, shares by 50 sweeps at the prior that goes with the model. Ours is the
+averaged-count estimate, an average, and so is compared with the better of tomotopy's last state and of its average.
+CPU seconds of all threads, of finding alone: compiled, without reading, without evaluations. NPMI is measured on
+articles that nobody learnt from. Exit code 1 if a bound is missed.
 """
 
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 
 import argparse
 import json
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
+from benchmarks import lda_peers
+from benchmarks._lda_coverage import coverage_rows
 from ergodica.lda import LDA
-from ergodica.lda.chains import Training, begin
+from ergodica.lda.chains import Learning, Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.gibbs import expectations
 from ergodica.lda.perplexity import HeldOut
 from ergodica.lda.settings import settings_of
-from ergodica.lda.stream import DocumentBatch
+from ergodica.lda.stream import DocumentBatch, DocumentStream
+from ergodica.lda.topics import coherence, top_words
 
 DATA = Path(os.environ.get("ERGODICA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "wikipedia"
-TOPICS, HELD_OUT = 50, 1_000
-PEERS_DOCUMENTS, TOMOTOPY_DOCUMENTS, ITERATIONS = 20_000, 10_000, 100
-EVALUATION_GAP = 1_000  # documents between two evaluations
-EVALUATIONS_IN_A_ROW = 3  # in a row, for which a figure must hold
-SWEEPS = 50  # of the evaluator
-GAMMA = 0.1  # ours, of topics in a document
-SAMPLERS = ("sgrhmc", "sgrld")
-PAPER = {"sgld": 0.778, "sghmc": 0.815, "sgrld": 0.730, "sgrhmc": 0.806}  # its seconds per 100 documents
+HELD_OUT, WORDS, TOP = 500, 8_000, 10
+# passes for a third of the time of 100 iterations, and for a fifth of 1,000 (300 for 59,500), chosen on files 00 to 02
+QUICK = {1_000: 16, 9_500: 14, 59_500: 6}
+LONG = {1_000: 60, 9_500: 60, 59_500: 20}
+CELLS = {
+    "1000x20": 5, "1000x50": 5, "1000x200": 5, "9500x20": 5, "9500x50": 5, "9500x200": 5, "9500x1000": 1,
+    "59500x50": 1, "59500x200": 1,
+}  # fmt: skip
 
 
 class Row(NamedTuple):
-    """One line of the table; `figure` may be at most `bound`."""
+    """One line of the table; `figure` may be at most `bound`, or at least, where that is negative."""
 
     name: str
     figure: float
@@ -58,266 +64,242 @@ class Row(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        return self.bound is None or self.figure <= self.bound
+        return self.bound is None or (self.figure <= self.bound if self.bound >= 0 else self.figure >= -self.bound)
 
     def __str__(self) -> str:
-        bound = "" if self.bound is None else f" of {self.bound:.3g}" + ("" if self.is_met else "   MISSED")
-        return f"{self.name:<78}{self.figure:>9.3f}{bound}"
+        bound = "" if self.bound is None else f" of {self.bound:.4g}" + ("" if self.is_met else "   MISSED")
+        return f"{self.name:<84}{self.figure:>9.3f}{bound}"
 
 
-def articles() -> list[Path]:
-    found = sorted(DATA.glob("enwiki-2014-articles-0*.jsonl.bz2"))
-    if not found:
-        sys.exit(f"benchmarks/lda.py: no articles in {DATA}: set ERGODICA_DATA to the folder that holds wikipedia/")
-    return found
-
-
+@cache
 def vocabulary() -> Vocabulary:
     return Vocabulary.given(DATA / "vocab-8000.txt")
 
 
-def read() -> Documents:
-    """All articles as numbers of words."""
-    return Documents.concatenate(list(Corpus(articles(), vocabulary(), batch_size=1_000, shuffle_buffer=1)))
+@cache
+def articles(file: int) -> Documents:
+    path = DATA / f"enwiki-2014-articles-0{file}.jsonl.bz2"
+    if not path.exists():
+        sys.exit(f"benchmarks/lda.py: there is no {path}: set ERGODICA_DATA to the folder that holds wikipedia/")
+    return Documents.concatenate(list(Corpus(path, vocabulary(), batch_size=1_000, shuffle_buffer=1)))
 
 
-class Evaluator:
-    """Perplexity of held-out documents, the same for all."""
-
-    def __init__(self, documents: Documents):
-        self.documents = documents
-
-    def __call__(self, phi: np.ndarray, *gammas: float) -> float:
-        phi = np.ascontiguousarray(phi, np.float32)
-        return min(HeldOut(self.documents, gamma, seed=1).evaluate(phi, SWEEPS)[0] for gamma in gammas)
-
-
-class Reached(NamedTuple):
-    """A perplexity after so many seconds of learning."""
-
-    seconds: float
-    perplexity: float
-
-    def __str__(self) -> str:
-        return f"{self.perplexity:,.0f} in {self.seconds:.1f} s"
+def corpus(count: int, seed: int) -> tuple[Documents, Documents, Documents]:
+    """(learnt from, held out, for NPMI)."""
+    file = 3 + seed % 3
+    own = articles(file)
+    if count > len(own):
+        others = [articles(number) for number in range(6) if number != 3]
+        first = articles(3)
+        everything = Documents.concatenate([*others, first.take(range(HELD_OUT, len(first)))])
+        return everything.take(range(count)), first.take(range(HELD_OUT)), first.take(range(HELD_OUT))
+    held = own.take(range(HELD_OUT))
+    order = HELD_OUT + np.random.default_rng(seed).permutation(len(own) - HELD_OUT)[:count]
+    return own.take(order), held, articles(3 + (seed + 1) % 3).take(range(2_000))
 
 
-# Peers ----------------------------------------------------------------------------------------------------------------
+def perplexity(phi: np.ndarray, gamma: float | np.ndarray, held: Documents) -> float:
+    prior = np.asarray(gamma, np.float32) if np.ndim(gamma) else float(gamma)
+    return HeldOut(held, seed=1).evaluate(np.ascontiguousarray(phi, np.float32), prior)[0]
 
 
-def gensim(documents: Documents, seed: int, evaluate: Evaluator) -> list[Reached]:
-    """One pass with its defaults, and with those that are said to be good for online learning."""
-    from gensim.models import LdaModel
+def npmi(phi: np.ndarray, documents: Documents) -> float:
+    return float(coherence(top_words(phi, TOP), [documents], len(phi)).npmi.mean())
 
-    counted = [np.unique(document, return_counts=True) for document in documents]
-    corpus = [list(zip(words.tolist(), counts.tolist(), strict=True)) for words, counts in counted]
-    names = dict(enumerate(vocabulary().words))
-    found = []
-    for settings in ({}, {"chunksize": 256, "decay": 0.7, "offset": 64}):
 
-        def learnt(settings: dict[str, Any] = settings) -> Any:  # eval_every: it would look at its own perplexity
-            return LdaModel(corpus, TOPICS, id2word=names, random_state=seed, eval_every=None, **settings)
+class Found(NamedTuple):
+    """Ours."""
 
-        seconds, model = timed(learnt)
-        found.append(Reached(seconds, evaluate(model.get_topics().T, 1 / TOPICS, GAMMA)))
+    phi: np.ndarray
+    gamma: np.ndarray
+    cpu: float
+
+
+def find(documents: Documents, topics: int, seed: int, passes: tuple[int, ...]) -> list[Found]:
+    """The estimate after each of these numbers of passes."""
+    parameters = LDA(topics, seed=seed, passes=passes[-1], progress=False).get_params()
+    settings, marks = settings_of(parameters), list(passes)
+    training = begin(settings, parameters, vocabulary())
+    stream = DocumentStream(
+        documents, vocabulary(), held_out=0, batch_size=None, passes=None, size=None, seed=seed, stored=True
+    )
+    cpu, found = 0.0, []
+    while marks:
+        begun = time.process_time()
+        batch = stream.next()
+        assert batch is not None
+        training.step(batch, stream.store)
+        cpu += time.process_time() - begun
+        if stream.documents >= marks[0] * len(documents):
+            marks.pop(0)
+            found.append(Found(training.phi, np.asarray(training.gamma), cpu))
+    stream.close()
     return found
 
 
-def scikit_learn(documents: Documents, seed: int, evaluate: Evaluator) -> Reached:
-    """One pass, online."""
-    from scipy.sparse import csr_matrix
-    from sklearn.decomposition import LatentDirichletAllocation
-
-    shape = (len(documents), len(vocabulary()))
-    counts = csr_matrix((np.ones(documents.tokens), documents.words.copy(), documents.starts.copy()), shape)
-    counts.sum_duplicates()
-    # One process: with n_jobs=2 it took 1.8 times as long.
-    model = LatentDirichletAllocation(TOPICS, learning_method="online", max_iter=1, random_state=seed)
-    seconds, model = timed(lambda: model.fit(counts))
-    phi = (model.components_ / model.components_.sum(1, keepdims=True)).T
-    return Reached(seconds, evaluate(phi, 1 / TOPICS, GAMMA))
-
-
-def tomotopy(documents: Documents, seed: int, evaluate: Evaluator) -> Reached:
-    """So many iterations of collapsed Gibbs sampling."""
-    import tomotopy as tp
-
-    model = tp.LDAModel(k=TOPICS, seed=seed)
-    for document in documents:
-        model.add_doc([str(word) for word in document])
-    model.train(0)  # gets ready
-    seconds, _ = timed(lambda: model.train(ITERATIONS, workers=2))
-    phi = np.full((len(vocabulary()), TOPICS), 1e-9)  # of the words that it has not seen
-    for topic in range(TOPICS):
-        phi[[int(word) for word in model.used_vocabs], topic] = model.get_topic_word_dist(topic)
-    return Reached(seconds, evaluate(phi / phi.sum(0), 1 / TOPICS, GAMMA))
+def cell(name: str, seeds: int) -> list[Row]:
+    count, topics = (int(number) for number in name.split("x"))
+    marks = (100,) if topics == 1_000 else (100, 300) if count > 10_000 and topics == 50 else (100, 200)
+    marks = (100, 1_000) if count <= 9_500 and topics <= 200 else marks
+    marks = (200,) if topics == 1_000 else marks
+    find(corpus(count, 0)[0].take(range(300)), topics, 0, (2,))  # compiles
+    ratios: dict[str, list[float]] = {}
+    for seed in range(seeds):
+        documents, held, others = corpus(count, seed)
+        ours = find(documents, topics, seed, (QUICK[count], LONG[count]))
+        mine = [(perplexity(one.phi, one.gamma, held), one.cpu, npmi(one.phi, others)) for one in ours]
+        peers: dict[int, list[tuple[float, float, float]]] = {mark: [] for mark in marks}
+        for eta in (0.01, 0.05):
+            for mark, peer in zip(marks, lda_peers.tomotopy(documents, WORDS, topics, eta, seed, marks), strict=True):
+                best = min(perplexity(phi, peer.gamma, held) for phi in (peer.single, peer.mean))
+                peers[mark].append((best, peer.cpu, npmi(peer.mean, others)))
+        best = {mark: min(rows) for mark, rows in peers.items()}  # the better eta
+        told = "; ".join(f"{mark}: {p:,.0f} in {cpu:.2f} s, NPMI {n:.3f}" for mark, (p, cpu, n) in best.items())
+        own = "; ".join(f"{p:,.0f} in {cpu:.2f} s, NPMI {n:.3f}" for p, cpu, n in mine)
+        print(f"{name} seed {seed}: ours {own}; tomotopy {told}", flush=True)
+        for label, mark, (p, cpu, n) in zip(("quick", "long"), (marks[0], marks[-1]), mine, strict=True):
+            theirs = best[mark]
+            ratios.setdefault(f"{label} {mark} perplexity", []).append(p / theirs[0])
+            ratios.setdefault(f"{label} {mark} CPU", []).append(cpu / theirs[1])
+            ratios.setdefault(f"{label} {mark} NPMI", []).append(n - theirs[2])
+    return [_row(name, what, float(np.mean(values))) for what, values in ratios.items()]
 
 
-def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    found = action()
-    return time.perf_counter() - start, found
+def _row(name: str, what: str, figure: float) -> Row:
+    label, mark, kind = what.split()
+    bounds = {
+        "perplexity": 1.0 if label == "quick" else 1.005,
+        "CPU": 1 / 3 if label == "quick" else 1 / 5,
+        "NPMI": None,
+    }
+    if label == "quick" and name == "1000x200":
+        bounds |= {"perplexity": 1.01, "CPU": 1.0}
+    if kind == "NPMI":
+        return Row(f"{name} {label}: NPMI less that of tomotopy's {mark} iterations", figure)
+    return Row(f"{name} {label}: {kind} of that of tomotopy's {mark} iterations", figure, bounds[kind])
 
 
-# Ours ----------------------------------------------------------------------------------------------------------------
+def cells(seeds: int, names: list[str]) -> list[Row]:
+    return [row for name in names for row in cell(name, min(seeds, CELLS[name]))]
 
 
-def training_of(sampler: str, seed: int, preset: str = "tuned", topics: int = TOPICS, **own: Any) -> Training:
-    parameters = LDA(topics, sampler, preset, seed, **own).get_params()
-    return begin(settings_of(parameters), parameters, vocabulary())
-
-
-def learn(training: Training, documents: Documents, size: float, first: int = 0) -> float:
-    """Seconds."""
-    start, step = time.perf_counter(), training.settings.batch_size
-    for place in range(0, len(documents), step):
-        part = documents.take(range(place, min(place + step, len(documents))))
-        training.step(DocumentBatch(part, first + place, size))
-    return time.perf_counter() - start
-
-
-def curve(sampler: str, seed: int, documents: Documents, evaluate: Evaluator, goal: float) -> list[Reached]:
-    """Seconds and perplexity at every evaluation, until it is as good as the goal or one pass is over."""
-    training, seconds, evaluations = training_of(sampler, seed), 0.0, []
-    learn(training_of(sampler, seed), documents.take(range(400)), len(documents))  # compiles
-    for first in range(0, len(documents), EVALUATION_GAP):
-        part = documents.take(range(first, min(first + EVALUATION_GAP, len(documents))))
-        seconds += learn(training, part, len(documents), first)
-        evaluations.append(Reached(seconds, evaluate(training.learner.phi, GAMMA)))
-        if np.isfinite(time_to(goal, evaluations)):
-            break
-    return evaluations
-
-
-def time_to(perplexity: float, evaluations: list[Reached]) -> float:
-    """Seconds at the first of three evaluations in a row that are as good; infinite where there are none."""
-    for place in range(len(evaluations) - EVALUATIONS_IN_A_ROW + 1):
-        if all(evaluation.perplexity <= perplexity for evaluation in evaluations[place : place + EVALUATIONS_IN_A_ROW]):
-            return evaluations[place].seconds
-    return float("inf")
-
-
-# Items ---------------------------------------------------------------------------------------------------------------
-
-
-def against_peers(seeds: int) -> list[Row]:
-    """Seconds to the perplexity of each peer, over the seconds that it took."""
-    documents = read()
-    ratios: dict[tuple[str, str], list[float]] = {}
-    for seed in range(1, seeds + 1):
-        order = np.random.default_rng(seed).permutation(len(documents))
-        evaluate = Evaluator(documents.take(order[:HELD_OUT]))
-        stream = documents.take(order[HELD_OUT:])
-        some, fewer = stream.take(range(PEERS_DOCUMENTS)), stream.take(range(TOMOTOPY_DOCUMENTS))
-        peers = {"gensim": min(gensim(some, seed, evaluate), key=lambda peer: peer.perplexity)}
-        peers |= {"scikit-learn": scikit_learn(some, seed, evaluate), "tomotopy": tomotopy(fewer, seed, evaluate)}
-        print(f"seed {seed}:", ", ".join(f"{name} {peer}" for name, peer in peers.items()), flush=True)
-        for sampler in SAMPLERS:
-            evaluations = curve(sampler, seed, stream, evaluate, min(peer.perplexity for peer in peers.values()))
-            seconds = {name: time_to(peer.perplexity, evaluations) for name, peer in peers.items()}
-            for name, peer in peers.items():
-                ratios.setdefault((name, sampler), []).append(seconds[name] / peer.seconds)
-            told = ", ".join(f"{name} after {value:.2f} s" for name, value in seconds.items())
-            print(f"  {sampler} as good as {told}; {evaluations[-1]} at the end", flush=True)
-    bounds = {"gensim": 1 / 3, "scikit-learn": 1 / 5, "tomotopy": 1.2}
-    return [
-        Row(f"{sampler}: seconds to the perplexity of {name}, of its seconds", float(np.median(found)), bounds[name])
-        for (name, sampler), found in ratios.items()
-    ]
-
-
-def at_the_papers_settings(count: int = 3_000, blocks: int = 3) -> list[Row]:
-    """Seconds per 100 documents, reading included; the samplers in turns."""
-    seconds: dict[str, list[float]] = {sampler: [] for sampler in PAPER}
-    for block in range(blocks + 1):
-        for sampler in PAPER:
-            with Corpus(articles(), vocabulary(), batch_size=50, shuffle_buffer=500) as corpus:
-                training = training_of(sampler, block, "paper")
-                first = corpus.next()
-                training.step(DocumentBatch(first, 0, 3.3e6))  # compiles
-                start, seen = time.perf_counter(), 0
-                while seen < (count if block else 200):
-                    part = corpus.next()
-                    training.step(DocumentBatch(part, len(first) + seen, 3.3e6))
-                    seen += len(part)
-                if block:
-                    seconds[sampler].append((time.perf_counter() - start) / seen * 100)
-    found = {sampler: float(np.median(times)) for sampler, times in seconds.items()}
-    rows = [
-        Row(f"{sampler}: seconds per 100 documents at the paper's settings (paper: {PAPER[sampler]})", figure)
-        for sampler, figure in found.items()
-    ]
-    return [
-        *rows,
-        Row("the slowest of the four samplers, of the fastest", max(found.values()) / min(found.values()), 1.15),
-    ]
-
-
-def growth() -> list[Row]:
-    """Memory and time against documents, in a process of its own; time against topics."""
-    with tempfile.TemporaryDirectory() as folder:
-        answer = subprocess.run(
-            [sys.executable, __file__, "--grow", folder], capture_output=True, text=True, check=True
-        )
-    evaluations = json.loads(answer.stdout.splitlines()[-1])
-    early, late = evaluations[0], evaluations[-1]
-    middle = evaluations[len(evaluations) // 2]
-    per_document = [
-        (b["seconds"] - a["seconds"]) / (b["documents"] - a["documents"]) for a, b in ((early, middle), (middle, late))
-    ]
-    return [
-        Row(f"resident memory after {late['documents']:,} documents, of that after {early['documents']:,}",
-            late["memory"] / early["memory"], 1.05),
-        Row("seconds per document, second half of the stream, of the first", per_document[1] / per_document[0], 1.15),
-        *by_topics(),
-    ]  # fmt: skip
-
-
-def grow() -> None:
-    """Learns from the stream, and says in JSON how much memory and time it took by then."""
-    evaluations: list[dict[str, float]] = []
-    with Corpus(articles(), vocabulary(), batch_size=200, held_out=HELD_OUT) as corpus:
-        training, start = training_of("sgrhmc", 0), time.perf_counter()
-        for number, part in enumerate(corpus):
-            training.step(DocumentBatch(part, corpus.given - len(part), 59_000))
-            if number % 25 == 24 or training.documents >= 58_900:
-                seconds = time.perf_counter() - start
-                evaluations.append({"documents": training.documents, "seconds": seconds, "memory": resident()})
-    print(json.dumps(evaluations))
-
-
-def resident() -> float:
-    """Bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def by_topics(blocks: int = 5, count: int = 2_000) -> list[Row]:
-    """A thousand topics against fifty, after so many documents that most topics are empty in a document."""
-    documents = read().take(range(30_000))
+def peers(seeds: int, names: list[str]) -> list[Row]:
+    """gensim and scikit-learn, K <= 50: better, in at most a fifth of the time."""
     rows = []
-    for name, own in (("tuned", {}), ("20 sweeps", {"sweeps": 20, "burn_in": 5})):
-        trainings = {topics: training_of("sgrld", 0, topics=topics, **own) for topics in (50, 1_000)}
-        for training in trainings.values():
-            learn(training, documents.take(range(10_000)), 59_000)
-        ratios = []
-        for block in range(blocks):
-            part = documents.take(range(10_000 + count * block, 10_000 + count * (block + 1)))
-            few, many = (learn(trainings[topics], part, 59_000, 10_000 + count * block) for topics in (50, 1_000))
-            ratios.append(many / few)
-        rows.append(Row(f"seconds per document at K = 1000, of those at K = 50 ({name}, batch 200)",
-                        float(np.median(ratios)), 8))  # fmt: skip
+    for name in names:
+        count, topics = (int(number) for number in name.split("x"))
+        if topics > 50 or count > 9_500:
+            continue
+        find(corpus(count, 0)[0].take(range(300)), topics, 0, (2,))
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(min(seeds, 2)):
+            documents, held, _ = corpus(count, seed)
+            (ours,) = find(documents, topics, seed, (QUICK[count],))
+            mine = perplexity(ours.phi, ours.gamma, held)
+            for learn in (lda_peers.gensim, lda_peers.scikit_learn):
+                peer = learn(documents, WORDS, topics, seed)
+                theirs = min(perplexity(peer.single, gamma, held) for gamma in (float(peer.gamma), 0.1))  # type: ignore[arg-type]
+                print(
+                    f"{name}: ours {mine:,.0f} in {ours.cpu:.2f} s, {peer.name} {theirs:,.0f} in {peer.cpu:.2f} s",
+                    flush=True,
+                )
+                found.setdefault(peer.name, []).append((mine / theirs, ours.cpu / peer.cpu))
+        for peer_name, values in found.items():
+            better, faster = np.mean(values, axis=0)
+            rows += [Row(f"{name}: perplexity of that of {peer_name}", better, 1.0)]
+            rows += [Row(f"{name}: CPU of that of {peer_name}", faster, 0.2)]
     return rows
 
 
-ITEMS = {"perplexity": against_peers, "paper": at_the_papers_settings, "growth": growth}
+def token(seeds: int, names: list[str]) -> list[Row]:
+    """A token and sweep at K = 1,000, topics carried on, as in finding by the sparse kernel; tomotopy's in the same run."""
+    import tomotopy as tp
+
+    documents, _, _ = corpus(9_500, 0)
+    model = tp.LDAModel(k=1_000, eta=0.05, alpha=0.1, seed=1)
+    for document in documents:
+        model.add_doc([str(word) for word in document])
+    model.train(30, workers=2)
+    known = np.array([int(word) for word in model.used_vocabs])
+    phi = lda_peers._smoothed(model, known, WORDS, 1_000, 0.05).astype(np.float32)
+    phi /= phi.sum(0)
+    gamma = np.asarray(model.alpha, np.float32)
+    topics = np.zeros(documents.tokens, np.uint16)
+    ratios = []
+    for turn in range(4):
+        begun = time.process_time()
+        model.train(5, workers=2)
+        theirs = (time.process_time() - begun) / 5
+        begun = time.process_time()
+        for first in range(0, len(documents), 200):
+            part = documents.take(range(first, min(first + 200, len(documents))))
+            at = slice(int(documents.starts[first]), int(documents.starts[min(first + 200, len(documents))]))
+            own = topics[at].copy()
+            expectations(phi, part, gamma, sweeps=2, burn_in=0, seed=0, visit=first, want="counts", topics=own,
+                         start="given" if turn else "phi")  # fmt: skip
+            topics[at] = own
+        if turn:
+            ratios.append((time.process_time() - begun) / 2 / theirs)
+    return [Row("CPU of a token and sweep at K = 1,000, of tomotopy's", float(np.median(ratios)), 1.0)]
+
+
+def steps(seeds: int, names: list[str]) -> list[Row]:
+    """A step of SCIR beside SGRLD's, batch 200, K = 50, V = 8,000, in turns."""
+    documents = articles(0)
+
+    def training(sampler: str) -> Training:
+        parameters = LDA(50, sampler, progress=False).get_params()
+        return begin(settings_of(parameters), parameters, vocabulary())
+
+    pair, ratios = [training("scir"), training("sgrld")], []
+    for number in range(40):
+        part = DocumentBatch(documents.take(range(200 * number, 200 * number + 200)), 200 * number, 9_500)
+        cpu = []
+        for one in pair if number % 2 else pair[::-1]:
+            begun = time.process_time()
+            one.step(part)
+            cpu.append(time.process_time() - begun)
+        if number >= 4:
+            ratios.append(cpu[0] / cpu[1] if number % 2 else cpu[1] / cpu[0])
+    return [Row("CPU of a step of SCIR, of SGRLD's", float(np.median(ratios)), 2.0)]
+
+
+def coverage(seeds: int, names: list[str]) -> list[Row]:
+    return [Row(*row) for row in coverage_rows(2 * seeds)]
+
+
+def memory(seeds: int, names: list[str]) -> list[Row]:
+    answer = subprocess.run([sys.executable, __file__, "--grow"], capture_output=True, text=True, check=True)
+    early, late = json.loads(answer.stdout.splitlines()[-1])
+    return [Row("resident memory at 59,500 documents, of that at 5,000", late / early, 1.05)]
+
+
+def grow() -> None:
+    """Reads and learns from all articles, and says in JSON how much memory it took after 5,000 and at the end."""
+    files = [DATA / f"enwiki-2014-articles-0{number}.jsonl.bz2" for number in range(6)]
+    parameters = LDA(50, progress=False).get_params()
+    training = begin(settings_of(parameters), parameters, vocabulary())
+    stream = DocumentStream(
+        files, vocabulary(), held_out=500, batch_size=None, passes=None, size=None, seed=0, stored=True
+    )
+    work, sizes = Learning(training, stream, {}), []
+    for mark in (5_000, 59_500, 119_000):
+        while training.documents < mark:
+            work.advance(1, 0)
+        sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+    print(json.dumps([sizes[0], max(sizes[1:])]))
+
+
+ITEMS = {"cells": cells, "peers": peers, "token": token, "steps": steps, "coverage": coverage, "memory": memory}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("items", nargs="*", help=", ".join(ITEMS))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--cells", default=",".join(CELLS))
     parser.add_argument("--json", type=Path, help="write the figures here")
-    parser.add_argument("--grow", help=argparse.SUPPRESS)
+    parser.add_argument("--grow", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of the peers
     if asked.grow:
@@ -328,10 +310,9 @@ def main() -> None:
     rows = []
     for item in asked.items or ITEMS:
         print(f"== {item}", flush=True)
-        made = ITEMS[item](asked.seeds) if item == "perplexity" else ITEMS[item]()
-        for row in made:
+        for row in ITEMS[item](asked.seeds, asked.cells.split(",")):
             print(row, flush=True)
-        rows += made
+            rows.append(row)
     if asked.json:
         asked.json.write_text(json.dumps([row._asdict() for row in rows], indent=1))
     sys.exit(0 if all(row.is_met for row in rows) else 1)

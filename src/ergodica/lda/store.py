@@ -14,6 +14,7 @@ import numpy as np
 from ergodica.host.atomic_files import could_not
 from ergodica.lda.corpus import Documents
 
+MEMORY_TOKENS = 1 << 21  # up to which documents are in memory as well: 8 MB
 TOPIC_BYTES = 256 << 20  # of the topics kept in memory: 128 million tokens; of a larger corpus none are kept
 _FIRST_ROOM = 1 << 16
 _TOKEN_BYTES = 4
@@ -35,6 +36,7 @@ class DocumentStore:
         self._file: IO[bytes] | None = None
         self._folder = folder
         self._starts, self._count = np.zeros(_FIRST_ROOM, np.int64), 0
+        self._words: np.ndarray | None = np.zeros(_FIRST_ROOM, np.int32)
         self._topics = np.zeros(_FIRST_ROOM, np.uint16)
         self.keeps_topics = True
         self.weights = np.zeros(_FIRST_ROOM, np.float32)
@@ -64,6 +66,11 @@ class DocumentStore:
                 "write", Path(self._folder or tempfile.gettempdir()) / "the documents read", error
             ) from error
         self._count += count
+        if self._words is not None and self.tokens <= MEMORY_TOKENS:
+            self._words = _with_room(self._words, self.tokens)
+            self._words[before : self.tokens] = documents.words
+        else:
+            self._words = None
         self.keeps_topics = self.keeps_topics and 2 * self.tokens <= TOPIC_BYTES
         self._topics = _with_room(self._topics, self.tokens) if self.keeps_topics else np.zeros(0, np.uint16)
 
@@ -72,6 +79,8 @@ class DocumentStore:
         places = np.asarray(places, np.int64)
         first, last = self._starts[places], self._starts[places + 1]
         starts = np.concatenate([[0], np.cumsum(last - first)])
+        if self._words is not None:
+            return Documents(starts, self._words[self._tokens_of(places)])
         words = np.empty(starts[-1], np.int32)
         room = memoryview(words).cast("B")
         if self._file is not None:

@@ -1,7 +1,7 @@
 """How uncertain the topic shares of a document are.
 
-With topics phi given, the topics z of a document's N words are sampled by Gibbs sweeps, and its shares eta given z have
-a Dirichlet law with A_k + gamma_k, A_k the words in topic k. With G = sum_k gamma_k and m_k = (A_k + gamma_k) / (N + G),
+With topics phi given, the topics z of a document's N words are sampled by Gibbs sweeps. Given z its shares eta have a
+Dirichlet law with A_k + gamma_k, A_k the words in topic k. With G = sum_k gamma_k and m_k = (A_k + gamma_k) / (N + G)
 the law of total variance says
 
     Var(eta_k) = E[m_k (1 - m_k) / (N + G + 1)] + Var(m_k)

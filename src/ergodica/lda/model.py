@@ -308,9 +308,12 @@ class LDA(EstimatorMethods):
         vocabulary = parameters["vocabulary"] if training is None else self._known.vocabulary
         seen, before = (0, 0) if training is None else (training.documents, training.size)
         passes = 1 if is_part else None if settings.finds else parameters["passes"]
+        if not isinstance(given, Corpus):
+            names = column_names(given)
+            given = as_counts(given) if training is None else as_known_counts(given, vocabulary)
+            vocabulary = names if vocabulary is None else vocabulary
         return DocumentStream(
-            given if isinstance(given, Corpus) else as_counts(given),
-            column_names(given) if vocabulary is None else vocabulary,
+            given, vocabulary,
             held_out=0 if is_part else parameters["held_out"], passes=passes,
             batch_size=parameters["batch_size"] if settings.finds else settings.batch_size, size=settings.size,
             visit=seen, before=before, seed=visit_seed(self._seed, f"order {seen}") % 2**32,

@@ -177,14 +177,55 @@ def require_pandas(by: str) -> Any:
 def as_counts(given: Any) -> Any:
     """A matrix of counts, or a table with nothing but numbers in it, in CSR form; all else as it is."""
     if hasattr(given, "tocsr"):
-        return given.tocsr()
-    if is_count_table(given):
-        given = given.to_numpy()
-    if isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind in "biuf":
-        from scipy.sparse import csr_matrix
+        return _checked_counts(given.tocsr())
+    if is_count_table(given) or _is_array_like(given):
+        given = np.asarray(given)
+    if not isinstance(given, np.ndarray) or (given.dtype.kind in "USTO" and given.ndim == 1):
+        return given
+    if given.dtype.kind == "c":
+        raise InputError("Complex data not supported: expected counts of words")
+    if given.ndim != 2:
+        raise InputError(
+            f"got an array of numbers of shape {given.shape}: expected (documents, words), counts of the words; "
+            "Reshape your data by array.reshape(1, -1) if it is one document"
+        )
+    from scipy.sparse import csr_matrix
 
-        return csr_matrix(given)
-    return given
+    return _checked_counts(csr_matrix(_numbers(given)))
+
+
+def _is_array_like(given: Any) -> bool:
+    """Whether it is an array by its protocol alone: no table, column or list, which are read otherwise."""
+    return type(given) not in (list, tuple) and hasattr(given, "__array__") and not hasattr(given, "__iter__")
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """As numbers, also where NumPy holds them as objects."""
+    if array.dtype.kind in "biuf":
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"got an array of shape {array.shape} with entries that are no numbers ({error}; argument must be a string "
+            "or a number): expected counts of words, or texts in one dimension"
+        ) from None
+
+
+def _checked_counts(matrix: Any) -> Any:
+    """InputError for what no counts can be; with the words that scikit-learn has for it."""
+    if 0 in matrix.shape:
+        what = "sample(s)" if matrix.shape[0] == 0 else "feature(s)"
+        raise InputError(
+            f"got 0 {what} (shape={tuple(matrix.shape)}) while a minimum of 1 is required: there are no "
+            f"{'documents' if matrix.shape[0] == 0 else 'words'}"
+        )
+    values = matrix.data
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError("Input contains NaN or infinity: expected counts of words; a word that is not there counts 0")
+    if values.dtype.kind in "if" and values.min(initial=0) < 0:
+        raise InputError(f"Negative values in data, {values.min():g} is one: expected counts of words")
+    return matrix
 
 
 def is_count_table(given: Any) -> bool:
@@ -207,7 +248,8 @@ def as_known_counts(given: Any, vocabulary: Vocabulary) -> Any:
     names, counts = column_names(given), as_counts(given)
     if is_csr(counts) and counts.shape[1] != len(vocabulary):
         raise InputError(
-            f"the matrix has {counts.shape[1]} columns: expected {len(vocabulary)}, one for each word of the model"
+            f"X has {counts.shape[1]} features, but LDA is expecting {len(vocabulary)} features as input: the columns must "
+            "be the words of the model"
         )
     is_named = vocabulary.words != Vocabulary.numbered(len(vocabulary)).words
     if names is not None and is_named and tuple(names) != vocabulary.words:

@@ -199,7 +199,8 @@ def _held_out_count(given: int | None, documents: int) -> int:
     count = min(MOST_HELD_OUT, math.ceil(HELD_OUT_SHARE * documents)) if given is None else whole("held_out", given, 1)
     if count >= documents:
         raise InputError(
-            f"held_out is {count:,} and there are {documents:,} documents: some must be left to learn from; hold out fewer"
+            f"held_out is {count:,} and there are {documents:,} documents: some must be left to learn from, hold out "
+            "fewer"
         )
     return count
 

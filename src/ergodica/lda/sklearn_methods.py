@@ -248,8 +248,8 @@ def as_known_counts(given: Any, vocabulary: Vocabulary) -> Any:
     names, counts = column_names(given), as_counts(given)
     if is_csr(counts) and counts.shape[1] != len(vocabulary):
         raise InputError(
-            f"X has {counts.shape[1]} features, but LDA is expecting {len(vocabulary)} features as input: the columns must "
-            "be the words of the model"
+            f"X has {counts.shape[1]} features, but LDA is expecting {len(vocabulary)} features as input: "
+            "the columns must be the words of the model"
         )
     is_named = vocabulary.words != Vocabulary.numbered(len(vocabulary)).words
     if names is not None and is_named and tuple(names) != vocabulary.words:

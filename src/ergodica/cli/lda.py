@@ -104,14 +104,14 @@ def _say(notes: list[str]) -> None:
         click.echo(f"ergodica: {note}", err=True)
 
 
-def _step(given: str) -> float | tuple[float, ...]:
+def _step(given: str) -> float | tuple[float, float, float]:
     try:
-        numbers = tuple(float(part) for part in given.split(","))
+        numbers = [float(part) for part in given.split(",")]
     except ValueError:
-        numbers = ()
+        numbers = []
     if len(numbers) not in (1, 3):
         raise InputError(f"--step is {given!r}: expected a number, or a,b,c for a (1 + t/b)^-c")
-    return numbers[0] if len(numbers) == 1 else numbers
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
 
 
 def _stop_words(given: str | None) -> Any:

@@ -9,7 +9,10 @@ from ergodica.lda.corpus import Documents
 from tests.unit.lda.small import DOCUMENTS
 
 WORDS = ["ship", "sail", "bread", "butter"]
-TEXTS = ["ship sail ship sail ship sail ship sail ship sail", "bread butter bread butter bread butter bread butter"] * 10
+TEXTS = [
+    "ship sail ship sail ship sail ship sail ship sail",
+    "bread butter bread butter bread butter bread butter",
+] * 10
 
 
 def found(corpus, **given):
@@ -31,7 +34,7 @@ def test_one_word():
 @pytest.mark.parametrize("corpus", [[""] * 4, [" ", "\n"], [None, float("nan")]])
 def test_empty_documents(corpus):
     for vocabulary in (None, WORDS):
-        with pytest.raises(InputError, match="no documents|no words|two words of the vocabulary") as raised:
+        with pytest.raises(InputError, match=r"no documents|no words|two words of the vocabulary") as raised:
             found(corpus, vocabulary=vocabulary)
         assert "\n" not in str(raised.value)
 

@@ -5,9 +5,8 @@ import pytest
 from scipy import stats
 
 from ergodica.errors import InputError
-from ergodica.lda import learner as learner_module
 from ergodica.lda import demo, scir
-
+from ergodica.lda import learner as learner_module
 from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.learner import Learner
 from ergodica.lda.samplers import PAPER_SAMPLERS

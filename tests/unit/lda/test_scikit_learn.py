@@ -1,6 +1,7 @@
 """LDA among scikit-learn's estimators: its own checks, pipelines, a search over the number of topics."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from ergodica.lda import LDA, demo
 from ergodica.lda.sklearn_methods import as_counts
 from tests.unit.lda.small import DOCUMENTS
 
-pytest.importorskip("sklearn")
+pytest.importorskip("sklearn", minversion="1.6")
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
@@ -54,10 +55,14 @@ class RoundedLDA(LDA):
         return super()._numbered(rounded(given), tally)
 
 
+with warnings.catch_warnings(action="ignore"):  # that it is no BaseEstimator: it does without scikit-learn
+    checked = parametrize_with_checks(
+        [RoundedLDA(topics=2, passes=2, progress=False)], expected_failed_checks=lambda estimator: NOT_FOR_US
+    )
+
+
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [RoundedLDA(topics=2, passes=2, progress=False)], expected_failed_checks=lambda estimator: NOT_FOR_US
-)
+@checked
 def test_estimator_checks(estimator, check):
     check(estimator)
 
@@ -91,7 +96,9 @@ def test_search_over_the_number_of_topics():
     search.fit(COUNTS)
     assert search.best_params_ == {"topics": 10}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert GridSearchCV(LDA(vocabulary=WORDS, passes=2, progress=False), {"topics": [2]}, cv=2).fit(TEXTS).best_score_ < 0
+    assert (
+        GridSearchCV(LDA(vocabulary=WORDS, passes=2, progress=False), {"topics": [2]}, cv=2).fit(TEXTS).best_score_ < 0
+    )
 
 
 def test_a_copy_goes_on_as_the_model_does():

@@ -185,7 +185,10 @@ def test_infer_reads_fields_and_lines(files, tmp_path):
     lines = result.stdout.splitlines()
     assert [line.split("  ")[0].strip() or line.split()[0] for line in lines] == ["At sea", "x2", "x3"]
     assert "no word of it" in lines[1]
-    assert "ergodica: " in result.stderr
+    (tmp_path / "damaged.jsonl").write_text('{"text": "ship sail"}\n{"text": \n{"text": "bread"}\n')
+    result = call("infer", files / "run", tmp_path / "damaged.jsonl")
+    assert len(result.stdout.splitlines()) == 3
+    assert "ergodica: lines left out, not a JSON object" in result.stderr
     (tmp_path / "two.txt").write_text("ship sail\nbread butter\n")
     assert len(call("infer", files / "run", tmp_path / "two.txt").stdout.splitlines()) == 1
     assert len(call("infer", files / "run", tmp_path / "two.txt", "--lines").stdout.splitlines()) == 2

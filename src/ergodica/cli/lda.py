@@ -178,22 +178,13 @@ def _outcome(model: Any, out: Path) -> dict[str, Any]:
         "documents": 0,
     }  # fmt: skip
     seen, learning = figures["documents"], figures["seconds"]["learning"]
-    copied = (
-        "topics",
-        "seconds",
-        "band",
-        "noise_ratio",
-        "effective_draws",
-        "scale_check",
-        "outside",
-        "warnings",
-        "checks",
-    )
+    copied = ("topics", "seconds", "band", "effective_draws", "scale_check", "outside", "warnings", "checks")
     return {
         **held,
         "out": str(out),
         "documents_seen": seen,
         "documents_per_second": seen / max(learning, 1e-9),
+        "noise_ratio": model.noise_ratio,
         **{name: figures[name] for name in copied},
     }
 

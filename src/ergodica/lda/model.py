@@ -344,6 +344,10 @@ class LDA(EstimatorMethods):
         try:
             place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
             error = learn(Learning(training, stream, identity), place, self._parameters["progress"])
+        except InputError:
+            if place is not None and not training.steps:  # nothing was learnt, so that there is nothing to resume
+                remove_folder(place, place.with_name("run.json"))
+            raise
         finally:
             stream.corpus.close()
         stopped = None if error is None else str(error)

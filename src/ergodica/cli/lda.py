@@ -133,7 +133,7 @@ def _fit(model: Any, given: Any, is_demo: bool, held_out: int | None, out: Path,
             model.set_params(held_out=0).fit(given, out=out, resume=resume)
         except InputError:
             raise error from None
-        return [f"no documents were held out: {error}"]
+        return ["no documents were held out" + ("" if resume else f": {error}")]  # then it is of another run
 
 
 def _default_held_out(given: Any, parameters: dict[str, Any]) -> int:

@@ -289,7 +289,7 @@ new_lines_option = click.option(
 
 
 def _loaded(run: Path, field: str | None, lines: bool | None) -> Any:
-    """The model, that reads documents as it did when it was fitted, or as it is told to."""
+    """The model, that reads documents as it did when it was fitted, unless something else is given."""
     from ergodica.lda import LDA
 
     given = {"field": field, "lines": lines}

@@ -341,8 +341,8 @@ class LDA(EstimatorMethods):
         self, settings: TopicSettings, training: Training, stream: DocumentStream, identity: dict[str, Any],
         folder: Path | None,
     ) -> None:  # fmt: skip
+        place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
         try:
-            place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
             error = learn(Learning(training, stream, identity), place, self._parameters["progress"])
         except InputError:
             if place is not None and not training.steps:  # nothing was learnt, so that there is nothing to resume

@@ -1,10 +1,11 @@
-"""`ergodica lda`: fit, topics, infer, perplexity, report; and one clear line for every mistake."""
+"""`ergodica lda`: fit, choose, topics, infer, perplexity, report; and one clear line for every mistake."""
 
 import json
 
+import numpy as np
 import pytest
 
-from ergodica.lda import demo
+from ergodica.lda import chains, demo
 from ergodica.lda.learner import Learner
 from tests.cli import command
 
@@ -39,11 +40,85 @@ def complaint(capsys, monkeypatch, *arguments):
 
 def test_fit_says_what_was_learnt(files):
     lines = (files / "said.txt").read_text().splitlines()
-    assert len(lines) == 3 + 3
+    assert len(lines) == 3 + 4
     assert lines[3].startswith("240 documents in ")
     assert "perplexity of 40 held-out documents" in lines[4]
+    assert "averaged over draws" in lines[4]
     assert "vocabulary of 300" in lines[4]
-    assert "lda report" in lines[5]
+    assert "sampler spread" in lines[5]
+    assert "lda report" in lines[6]
+
+
+@pytest.fixture(scope="module")
+def found(files):
+    """The folder of a run without a chain, with nothing said about what to hold out, and its result."""
+    given = [files / "corpus.jsonl", "--vocab", files / "vocab.txt", "--topics", "3", "--passes", "4"]
+    return files / "found", call("fit", *given, "--out", files / "found")
+
+
+def test_topics_are_found_without_bands(found):
+    folder, result = found
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3 + 4
+    assert "perplexity of 16 held-out documents" in lines[4]
+    assert "draws" not in lines[4]
+    assert lines[5].startswith("no bands: ")
+    assert "--bands" in lines[5]
+    assert "ergodica: documents held out, a tenth of the corpus: 16\n" in result.stderr
+    said = call("topics", folder, "--words", "2").stdout
+    assert " to 0." not in said
+    assert "no bands" in said
+    assert json.loads(call("topics", folder, "--json").stdout)["topics"][0]["words"][0]["low"] is None
+    assert "held-out documents: " in call("perplexity", folder, folder.parent / "corpus.jsonl").stdout
+
+
+def test_bands_are_sampled_from_what_was_found(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(chains, "MOST_BAND_PASSES", 20)  # 200 effective draws would take longer
+    given = [files / "corpus.jsonl", "--vocab", files / "vocab.txt", "--topics", "3", "--passes", "4", "--bands"]
+    result = call("fit", *given, "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.stderr
+    for text in ("averaged over draws; ", "as found, before sampling", "bands are", "outside their bands"):
+        assert text in result.stdout
+
+
+def test_a_small_corpus_and_short_documents(tmp_path):
+    """The default of --held-out never is a failure."""
+    lines = ["ship sail harbour anchor " * 4, "bread butter oven flour " * 4] * 10
+    (tmp_path / "small.txt").write_text("\n".join(lines))
+    given = ["--lines", "--topics", "2", "--passes", "3"]
+    result = call("fit", tmp_path / "small.txt", *given, "--out", tmp_path / "small")
+    assert "a tenth of the corpus: 2" in result.stderr
+    (tmp_path / "short.txt").write_text("ship sail\nbread butter\n" * 10)
+    for resume in ([], ["--resume"]):
+        result = call("fit", tmp_path / "short.txt", *given, "--out", tmp_path / "short", *resume)
+        assert result.exit_code == 0, result.stderr
+        reason = "" if resume else ": none of the 2 documents has ten words"
+        assert f"no documents were held out{reason}" in result.stderr
+        assert "perplexity of" not in result.stdout
+
+
+def test_worse_than_word_frequencies_is_exit_code_1(tmp_path):
+    words = [f"{a}{b}x" for a in "abcdefghij" for b in "abcdefghij"]
+    random = np.random.default_rng(0)
+    lines = [" ".join(random.choice(words, 30)) for _ in range(40)]
+    (tmp_path / "noise.txt").write_text("\n".join(lines))
+    given = ["--lines", "--topics", "30", "--passes", "3", "--held-out", "10", "--out", tmp_path / "run"]
+    result = call("fit", tmp_path / "noise.txt", *given)
+    assert "ergodica: this model predicts held-out words no better than word frequencies" in result.stderr
+    assert result.exit_code == 1
+    assert (tmp_path / "run/run.json").exists()
+
+
+def test_choose(files, tmp_path):
+    given = [files / "corpus.jsonl", "--vocab", files / "vocab.txt", "--passes", "3", "--topics", "4,2"]
+    said = call("choose", *given, "--out", tmp_path / "choice.svg").stdout.splitlines()
+    assert len(said) == 1 + 2 + 2
+    assert said[-1].startswith("perplexity is lowest at K = ")
+    assert (tmp_path / "choice.svg").exists()
+    told = json.loads(call("choose", *given, "--json").stdout)
+    assert [row["topics"] for row in told["rows"]] == [2, 4]
+    assert told["held_out"] == 16
 
 
 def test_fit_json_and_resume(files, tmp_path):
@@ -94,14 +169,31 @@ def test_topics(files):
 def test_infer(files, tmp_path):
     lines = call("infer", str(files / "run"), str(files / "new.txt"), str(files / "corpus.jsonl")).stdout.splitlines()
     assert len(lines) == 161
+    assert lines[0].startswith("new.txt  ")
     assert "topic" in lines[0]
-    told = call("infer", str(files / "run"), str(files / "new.txt"), "--json").stdout
-    shares = json.loads(told)["shares"]
-    assert sum(shares) == pytest.approx(1, abs=1e-5)
+    told = json.loads(call("infer", str(files / "run"), str(files / "new.txt"), "--json").stdout)
+    assert sum(told["shares"]) == pytest.approx(1, abs=1e-5)
+    assert (told["id"], told["title"], told["has_words"]) == ("new.txt", "new.txt", True)
     (tmp_path / "foreign.txt").write_text("nothing that is known")
     assert (
         "no word of it is in the vocabulary" in call("infer", str(files / "run"), str(tmp_path / "foreign.txt")).stdout
     )
+
+
+def test_infer_reads_fields_and_lines(files, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("id,title,body\nx1,At sea,ship sail harbour\nx2,,\nx3,,bread butter\n")
+    result = call("infer", files / "run", table, "--field", "body")
+    lines = result.stdout.splitlines()
+    assert [line.split("  ")[0].strip() or line.split()[0] for line in lines] == ["At sea", "x2", "x3"]
+    assert "no word of it" in lines[1]
+    (tmp_path / "damaged.jsonl").write_text('{"text": "ship sail"}\n{"text": \n{"text": "bread"}\n')
+    result = call("infer", files / "run", tmp_path / "damaged.jsonl")
+    assert len(result.stdout.splitlines()) == 3
+    assert "ergodica: lines left out, not a JSON object" in result.stderr
+    (tmp_path / "two.txt").write_text("ship sail\nbread butter\n")
+    assert len(call("infer", files / "run", tmp_path / "two.txt").stdout.splitlines()) == 1
+    assert len(call("infer", files / "run", tmp_path / "two.txt", "--lines").stdout.splitlines()) == 2
 
 
 def test_perplexity(files):
@@ -130,7 +222,13 @@ def test_mistakes_are_one_line(files, tmp_path, capsys, monkeypatch):
         capsys, monkeypatch, "fit", "empty.txt", "--vocab", files / "vocab.txt", *out
     )
     assert "'ship' twice" in complaint(capsys, monkeypatch, "fit", corpus, "--vocab", "twice.txt", *out)
-    assert "held_out is 1000" in complaint(capsys, monkeypatch, "fit", corpus, *out)
+    assert "held_out is 1000" in complaint(capsys, monkeypatch, "fit", corpus, "--held-out", 1000, *out)
+    assert "--step is '1,2'" in complaint(capsys, monkeypatch, "fit", corpus, "--bands", "--step", "1,2", *out)
+    assert "add --bands or --sampler" in complaint(capsys, monkeypatch, "fit", corpus, "--step", "1", *out)
+    assert "tokenizer is 'x'" in complaint(capsys, monkeypatch, "fit", corpus, "--tokenizer", "x", *out)
+    assert "stopwords is 'x'" in complaint(capsys, monkeypatch, "fit", corpus, "--stopwords", "x", *out)
+    assert "--topics is '2;3'" in complaint(capsys, monkeypatch, "choose", corpus, "--topics", "2;3")
+    assert "must end in .png" in complaint(capsys, monkeypatch, "choose", corpus, "--out", "a.bmp")
     assert "sampler is 'nuts'" in complaint(capsys, monkeypatch, "fit", corpus, "--sampler", "nuts", *out)
     assert "preset is 'best'" in complaint(capsys, monkeypatch, "fit", corpus, "--preset", "best", *out)
     assert "vocabulary of its own" in complaint(capsys, monkeypatch, "fit", "demo", "--vocab", "twice.txt", *out)

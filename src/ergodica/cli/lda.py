@@ -1,7 +1,7 @@
 """`ergodica lda`: topics of a stream of documents, from the command line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,30 @@ from ergodica.cli.sample import plain_warnings
 from ergodica.errors import InputError
 from ergodica.report import plain
 
-DEMO_CORPUS = "demo"
+DEMO_CORPUS, DEMO_TOPICS = "demo", 10
 HELD_OUT, DEMO_HELD_OUT = 1_000, 200
+HELD_OUT_SHARE = 10  # the default is at most one of so many documents
 TOPICS_NAMED = 3  # topics of a document, and words of a topic, that are printed
 
 
 run_argument = click.argument("run", type=click.Path(path_type=Path))
+field_option = click.option("--field", help="Of JSON lines and tables, the one with the text.  [default: text]")
+
+
+def reading_options(command: Callable) -> Callable:
+    """How text is read, where a vocabulary may be built."""
+    for option in (
+        click.option("--phrases", is_flag=True, help="Pairs of words that belong together become words: new_york."),
+        click.option(
+            "--stopwords", metavar="LANGUAGE", help="Left out of the vocabulary; none for none.  [default: english]"
+        ),
+        click.option("--tokenizer", help="words, hoffman or whitespace.  [default: words]"),
+        click.option("--lines", is_flag=True, help="Every line of a text file is a document."),
+        field_option,
+        click.option("--vocab", help="A file with one word a line; else built from CORPUS."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(name="lda")
@@ -28,45 +46,117 @@ def lda_commands() -> None:
 @click.argument("corpus", nargs=-1, required=True)
 @click.option("--topics", type=int, help="How many.  [default: 50, for the demo 10]")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A folder for the run.")
-@click.option("--vocab", help="A file with one word a line; else built from CORPUS.")
-@click.option("--held-out", type=int, help="Documents kept for perplexity.  [default: 1000, for the demo 200]")
-@click.option("--sampler", default="sgrhmc", show_default=True, help="sgrhmc, sgrld, sghmc or sgld.")
-@click.option("--preset", default="tuned", show_default=True, help="tuned, paper or posterior.")
+@click.option("--bands", is_flag=True, help="After finding topics sample them, so that every probability has a band.")
+@click.option("--minutes", type=float, help="Where to end; what is left after finding is for sampling.")
+@reading_options
+@click.option(
+    "--held-out", type=int,
+    help="Documents kept for perplexity.  [default: 1000, or a tenth of a smaller corpus; for the demo 200]",
+)  # fmt: skip
+@click.option("--passes", type=int, help="Over the corpus while finding; until perplexity hardly falls if left out.")
+@click.option("--batch-size", type=int, help="Documents of a batch; by the size of the corpus if left out.")
+@click.option("--alpha", type=float, help="Prior of words in a topic; learnt if left out.")
+@click.option("--gamma", type=float, help="Prior of topics in a document; learnt if left out.")
+@click.option("--size", type=float, help="Documents of the corpus that the posterior is of; counted if left out.")
+@click.option("--sweeps", type=int, help="Of Gibbs sampling over a document.")
+@click.option("--step", help="Of the chain: a number, or a,b,c for a (1 + t/b)^-c; with --bands or --sampler.")
+@click.option(
+    "--sampler",
+    help="Of the chain: scir, sgrhmc, sgrld, sghmc or sgld. With --bands it samples what was found (by scir if left "
+    "out); alone it begins from nothing, as in the papers.",
+)  # fmt: skip
+@click.option("--preset", default="tuned", show_default=True, help="tuned, posterior (as --bands), or paper.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--passes", type=int, help="Over the corpus; enough to see 50,000 documents if left out.")
-@click.option("--batch-size", type=int, help="Documents of a batch; the preset's if left out.")
 @click.option("--resume", is_flag=True, help="Resume a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@click.pass_context
 def fit_command(
-    corpus: tuple[str, ...], topics: int | None, out: Path, vocab: str | None, held_out: int | None, sampler: str,
-    preset: str, seed: int, passes: int | None, batch_size: int | None, resume: bool, as_json: bool,
+    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, held_out: int | None,
+    step: str | None, vocab: str | None, stopwords: str | None, resume: bool, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Learn topics from CORPUS: files, folders, addresses, - for standard input; or demo, which needs no files.
 
-    Files may be MediaWiki dumps, JSON lines with a field text, WikiExtractor's output or text, plain, .bz2 or .gz.
-    A run that was stopped is resumed by the same command with --resume.
+    Files may be MediaWiki dumps, JSON lines, CSV, TSV, Parquet, WikiExtractor's output or text, plain, .bz2 or .gz.
+    A run that was stopped is resumed by the same command with --resume. The exit code is 1 where the topics predict
+    held-out words no better than word frequencies.
     """
     from ergodica.lda import LDA
 
     given, words, is_demo = _corpus(corpus, vocab)
+    if step is not None and not (
+        others["bands"] or others["sampler"] or others["minutes"] or others["preset"] != "tuned"
+    ):
+        raise InputError("--step is that of a chain, and topics are found without one: add --bands or --sampler")
     model = LDA(
-        topics=topics if topics is not None else 10 if is_demo else 50, sampler=sampler, preset=preset, seed=seed,
-        vocabulary=words, passes=passes, batch_size=batch_size,
-        held_out=held_out if held_out is not None else DEMO_HELD_OUT if is_demo else HELD_OUT,
+        topics=topics if topics is not None else DEMO_TOPICS if is_demo else LDA().get_params()["topics"],
+        vocabulary=words, stopwords=_stop_words(stopwords), step_size=None if step is None else _step(step), **others,
     )  # fmt: skip
     with plain_warnings():
-        model.fit(given, out=out, resume=resume)
-    for note in model.figures_["notes"]:
-        click.echo(f"ergodica: {note}", err=True)
+        notes = _fit(model, given, is_demo, held_out, out, resume)
+    _say([*notes, *model.figures_["notes"], *model.figures_["warnings"]])
     click.echo(json.dumps(plain(_outcome(model, out))) if as_json else "\n".join(_fit_words(model, out)))
+    if _is_worse(model.figures_["held_out"]):
+        context.exit(1)
+
+
+def _say(notes: list[str]) -> None:
+    for note in notes:
+        click.echo(f"ergodica: {note}", err=True)
+
+
+def _step(given: str) -> float | tuple[float, float, float]:
+    try:
+        numbers = [float(part) for part in given.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 3):
+        raise InputError(f"--step is {given!r}: expected a number, or a,b,c for a (1 + t/b)^-c")
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
+
+
+def _stop_words(given: str | None) -> Any:
+    return () if given == "none" else given
+
+
+def _fit(model: Any, given: Any, is_demo: bool, held_out: int | None, out: Path, resume: bool) -> list[str]:
+    """Fit it; notes on how many documents were held out, where no number was given."""
+    if held_out is not None:
+        model.set_params(held_out=held_out).fit(given, out=out, resume=resume)
+        return []
+    count = DEMO_HELD_OUT if is_demo else _default_held_out(given, model.get_params())
+    try:
+        model.set_params(held_out=count).fit(given, out=out, resume=resume)
+        return [] if count in (HELD_OUT, DEMO_HELD_OUT) else [f"documents held out, a tenth of the corpus: {count:,}"]
+    except InputError as error:
+        # documents too short to predict a word of, or fewer than were counted: topics can be found without any
+        try:
+            model.set_params(held_out=0).fit(given, out=out, resume=resume)
+        except InputError:
+            raise error from None
+        return ["no documents were held out" + ("" if resume else f": {error}")]  # then it is of another run
+
+
+def _default_held_out(given: Any, parameters: dict[str, Any]) -> int:
+    """1,000, but not more than a tenth of the documents; of what can be read only once, or comes from afar, 1,000."""
+    from itertools import islice
+
+    from ergodica.lda.corpus.options import Reading
+    from ergodica.lda.corpus.reading import THE_BEGINNING, read
+    from ergodica.lda.corpus.sources import sources_of
+
+    if any(isinstance(place, str) for place in given):
+        return HELD_OUT
+    sources = sources_of(given, Reading(field=parameters["field"], lines=parameters["lines"]))
+    if not all(source.can_repeat for source in sources):
+        return HELD_OUT
+    items = (item for item in read(sources, THE_BEGINNING) if item.is_document)
+    return sum(1 for _ in islice(items, HELD_OUT * HELD_OUT_SHARE)) // HELD_OUT_SHARE
 
 
 def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]:
     """What to read, the vocabulary, and whether it is the demo."""
-    from ergodica.lda.corpus.opening import is_address
-
     if corpus != (DEMO_CORPUS,):
-        return [place if place == "-" or is_address(place) else Path(place) for place in corpus], vocab, False
+        return _places(corpus), vocab, False
     from ergodica.lda import demo
 
     if vocab is not None:
@@ -74,51 +164,98 @@ def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]
     return demo.documents(), demo.vocabulary(), True
 
 
+def _places(names: tuple[str, ...]) -> list[str | Path]:
+    """Paths, "-" and addresses: a list of strings would be one of texts."""
+    from ergodica.lda.corpus.opening import is_address
+
+    return [name if name == "-" or is_address(name) else Path(name) for name in names]
+
+
 def _outcome(model: Any, out: Path) -> dict[str, Any]:
     figures = model.figures_
     held = figures["held_out"] or {
-        "perplexity": None,
-        "unigram_perplexity": None,
-        "vocabulary": figures["words"],
+        "perplexity": None, "unigram_perplexity": None, "found_perplexity": None, "vocabulary": figures["words"],
         "documents": 0,
-    }
+    }  # fmt: skip
     seen, learning = figures["documents"], figures["seconds"]["learning"]
+    copied = ("topics", "seconds", "band", "effective_draws", "scale_check", "outside", "warnings", "checks")
     return {
         **held,
         "out": str(out),
-        "topics": figures["topics"],
         "documents_seen": seen,
         "documents_per_second": seen / max(learning, 1e-9),
-        "seconds": figures["seconds"],
-        "band": figures["band"],
-        "noise_ratio": figures["noise_ratio"],
+        "noise_ratio": model.noise_ratio,
+        **{name: figures[name] for name in copied},
     }
 
 
 def _fit_words(model: Any, out: Path) -> Iterator[str]:
+    from ergodica.lda.topics import NO_BAND, band_words
+
     outcome = _outcome(model, out)
-    yield from _topic_words(model, 8)
+    for topic in sorted(model.topics(8), key=lambda topic: -topic.share):
+        yield str(topic)
     yield (
         f"{outcome['documents_seen']:,} documents in {outcome['seconds']['learning']:.3g} s "
         f"({outcome['documents_per_second']:,.0f} a second)"
     )
     if outcome["perplexity"]:
-        yield _perplexity_words(outcome)
+        yield _perplexity_words(outcome, has_draws=outcome["band"] != NO_BAND)
+    if outcome["effective_draws"] is not None:
+        yield f"effective draws: {outcome['effective_draws']:,.0f}"
+    if outcome["scale_check"] is not None:
+        yield f"scale of theta: {outcome['scale_check']['text']}"
+    if outcome["outside"] is not None:
+        yield f"found probabilities of top words that lie outside their bands: {outcome['outside']:.0%}"
+    yield band_words(outcome["band"], outcome["noise_ratio"])
     yield f"{out}: ergodica lda report {out} makes a page of it"
 
 
-def _topic_words(model: Any, count: int) -> Iterator[str]:
-    for topic in sorted(model.topics(count), key=lambda topic: -topic.share):
-        yield str(topic)
-
-
-def _perplexity_words(outcome: dict[str, Any]) -> str:
-    figures = outcome["perplexity"]
+def _perplexity_words(outcome: dict[str, Any], has_draws: bool) -> str:
+    figures, found = outcome["perplexity"], outcome.get("found_perplexity")
+    told = [f"{figures['single']:,.1f}"]
+    if has_draws:
+        told = [f"{figures['single']:,.1f} single, {figures['averaged']:,.1f} averaged over draws"]
+        told += [] if found is None else [f"{found:,.1f} as found, before sampling"]
+    told.append(f"{outcome['unigram_perplexity']:,.1f} by word frequencies alone")
     return (
-        f"perplexity of {outcome['documents']:,} held-out documents: {figures['single']:,.1f} single, "
-        f"{figures['averaged']:,.1f} averaged over draws; {outcome['unigram_perplexity']:,.1f} by word frequencies "
-        f"alone (vocabulary of {outcome['vocabulary']:,})"
+        f"perplexity of {outcome['documents']:,} held-out documents: {'; '.join(told)} "
+        f"(vocabulary of {outcome['vocabulary']:,})"
     )
+
+
+def _is_worse(held: dict[str, Any] | None) -> bool:
+    return held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]
+
+
+@lda_commands.command(name="choose")
+@click.argument("corpus", nargs=-1, required=True)
+@click.option("--topics", default="10,20,50,100,200", show_default=True, help="The numbers to try.")
+@reading_options
+@click.option("--held-out", type=int, help="Documents for perplexity and NPMI.  [default: 1000, or a tenth]")
+@click.option("--passes", type=int, help="Over the corpus; until perplexity hardly falls if left out.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="A picture: .png, .svg or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def choose_command(
+    corpus: tuple[str, ...], topics: str, vocab: str | None, stopwords: str | None, out: Path | None, as_json: bool,
+    **others: Any,
+) -> None:  # fmt: skip
+    """Fit several numbers of topics to CORPUS, read once and held in memory, and compare them."""
+    from ergodica.lda.choice import check_picture, choose
+
+    numbers = [int(part) for part in topics.split(",") if part.strip().isdecimal()]
+    if len(numbers) != topics.count(",") + 1:
+        raise InputError(f"--topics is {topics!r}: expected numbers with commas between them, such as 10,20,50")
+    given, words, _ = _corpus(corpus, vocab)
+    if out is not None:
+        check_picture(out)
+    with plain_warnings():
+        found = choose(given, numbers, vocabulary=words, stopwords=_stop_words(stopwords), **others)
+    _say(found.notes)
+    if out is not None:
+        found.picture(out)
+    click.echo(json.dumps(plain(found.to_dict())) if as_json else str(found))
 
 
 @lda_commands.command(name="topics")
@@ -126,7 +263,7 @@ def _perplexity_words(outcome: dict[str, Any]) -> str:
 @click.option("-n", "--words", "count", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the topics as JSON.")
 def topics_command(run: Path, count: int, as_json: bool) -> None:
-    """Print the top words of every topic of RUN, with bands from the draws kept."""
+    """Print the top words of every topic of RUN, with bands where topics were sampled."""
     from ergodica.lda import LDA
     from ergodica.lda.topics import band_words
 
@@ -141,52 +278,82 @@ def topics_command(run: Path, count: int, as_json: bool) -> None:
     for topic in sorted(model.topics(count), key=lambda topic: -topic.share):
         click.echo(f"topic {topic.number} ({topic.share:.1%} of the words)")
         for word in topic.words:
-            click.echo(f"  {word.word:<20} {word.probability:8.4f}   {word.low:8.4f} to {word.high:.4f}")
+            band = "" if word.low is None else f"   {word.low:8.4f} to {word.high:.4f}"
+            click.echo(f"  {word.word:<20} {word.probability:8.4f}{band}")
     click.echo(band_words(model.band, model.noise_ratio))
+
+
+new_lines_option = click.option(
+    "--lines/--no-lines", default=None, help="Every line of a text file is a document.  [default: as in the fit]"
+)
+
+
+def _loaded(run: Path, field: str | None, lines: bool | None) -> Any:
+    """The model, that reads documents as it did when it was fitted, unless something else is given."""
+    from ergodica.lda import LDA
+
+    given = {"field": field, "lines": lines}
+    return LDA.load(run).set_params(**{name: value for name, value in given.items() if value is not None})
 
 
 @lda_commands.command(name="infer")
 @run_argument
 @click.argument("files", nargs=-1, required=True)
+@field_option
+@new_lines_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all shares.")
-def infer_command(run: Path, files: tuple[str, ...], as_json: bool) -> None:
-    """Print the topic shares of the documents in FILES, by the topics of RUN."""
-    from ergodica.lda import LDA
+def infer_command(run: Path, files: tuple[str, ...], field: str | None, lines: bool | None, as_json: bool) -> None:
+    """Print the topic shares of the documents in FILES, by the topics of RUN: a line for each document."""
     from ergodica.lda.corpus.opening import without_password
+    from ergodica.lda.corpus.tally import Tally
 
-    model = LDA.load(run)
+    model, tally, number = _loaded(run, field, lines), Tally(), 0
     names = [" ".join(word.word for word in topic.words) for topic in model.topics(TOPICS_NAMED)]
-    number = 0
-    for rows in model.infer(list(files)):
-        for row in rows:
-            if as_json:
-                click.echo(json.dumps({"document": number, "shares": [round(share, 6) for share in row.tolist()]}))
-            elif len(row) > 1 and (row == row[0]).all():  # the prior, which a word would have moved
-                click.echo(f"{number:6d}  no word of it is in the vocabulary")
-            else:
-                best = sorted(range(len(row)), key=lambda k, row=row: -row[k])[:TOPICS_NAMED]
-                click.echo(f"{number:6d}  " + "   ".join(f"{row[k]:4.0%} topic {k} ({names[k]})" for k in best))
+    for documents, rows in model.infer_labelled(_places(files), tally):
+        for place, row in enumerate(rows):
+            label = None if documents.labels is None else documents.labels[place]
+            has_words = documents.lengths[place] > 0
+            click.echo((_shares_json if as_json else _shares_words)(number, label, has_words, row, names))
             number += 1
     if number == 0:
         raise InputError(without_password(f"there are no documents in {', '.join(files)}"))
+    _say(tally.notes())
+
+
+def _shares_json(number: int, label: Any, has_words: bool, row: Any, names: list[str]) -> str:
+    told = {"document": number, "id": "" if label is None else label.id, "title": "" if label is None else label.title}
+    shares = [round(share, 6) for share in row.tolist()]
+    return json.dumps(told | {"has_words": bool(has_words), "shares": shares})
+
+
+def _shares_words(number: int, label: Any, has_words: bool, row: Any, names: list[str]) -> str:
+    told = str(number) if label is None else " ".join((label.title or label.id or str(number)).split())
+    if not has_words:
+        return f"{told:>6}  no word of it is in the vocabulary"
+    best = sorted(range(len(row)), key=lambda k: -row[k])[:TOPICS_NAMED]
+    return f"{told:>6}  " + "   ".join(f"{row[k]:4.0%} topic {k} ({names[k]})" for k in best)
 
 
 @lda_commands.command(name="perplexity")
 @run_argument
 @click.argument("corpus", nargs=-1, required=True)
+@field_option
+@new_lines_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def perplexity_command(run: Path, corpus: tuple[str, ...], as_json: bool) -> None:
+def perplexity_command(
+    run: Path, corpus: tuple[str, ...], field: str | None, lines: bool | None, as_json: bool
+) -> None:
     """Perplexity of CORPUS under RUN: nine tenths of a document tell its topics, the rest is predicted."""
-    from ergodica.lda import LDA
     from ergodica.lda.corpus import Corpus
+    from ergodica.lda.topics import NO_BAND
 
-    model = LDA.load(run)
+    model = _loaded(run, field, lines)
     given, _, _ = _corpus(corpus, None)
-    with Corpus(given, model.vocabulary_, batch_size=500, shuffle_buffer=1) as documents:
+    reading = {name: model.get_params()[name] for name in ("field", "lines")}
+    with Corpus(given, model.vocabulary_, batch_size=500, shuffle_buffer=1, **reading) as documents:
         found = model.perplexity(documents).to_dict()
-        for note in documents.notes():
-            click.echo(f"ergodica: {note}", err=True)
-    click.echo(json.dumps(found) if as_json else _perplexity_words(found))
+        _say(documents.notes())
+    click.echo(json.dumps(found) if as_json else _perplexity_words(found, has_draws=model.band != NO_BAND))
 
 
 @lda_commands.command(name="report")

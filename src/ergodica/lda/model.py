@@ -1,11 +1,10 @@
 """LDA as people use it: fit on a stream, see topics, infer shares, save and load; with scikit-learn's methods."""
 
 import inspect
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -15,27 +14,28 @@ from ergodica.host.atomic_files import remove_folder
 from ergodica.lda import run_files
 from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.corpus.documents import is_csr
 from ergodica.lda.corpus.numbering import AT_A_TIME, numbered
 from ergodica.lda.corpus.options import Reading
 from ergodica.lda.corpus.stop_words import StopWordsLike
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.tokenizing import TokenizerLike
+from ergodica.lda.corpus.tokenizing import TokenizerLike, tokenizer_of
 from ergodica.lda.corpus.vocabulary import VocabularyLike
+from ergodica.lda.deviations import DEVIATION_RUNS, share_deviations
 from ergodica.lda.outcome import averaged_draws, conclude, versions
 from ergodica.lda.perplexity import HistoryRow, Perplexity, perplexity, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings, settings_of
+from ergodica.lda.sklearn_methods import EstimatorMethods, as_counts, as_known_counts, column_names
 from ergodica.lda.stream import DocumentStream
 from ergodica.lda.topics import BAND_EDGES, Coherence, Topic, coherence, top_words, topics_of
 from ergodica.report import plain
 
 
-class LDA:
+class LDA(EstimatorMethods):
     """Topics of documents (latent Dirichlet allocation), found fast and, if wanted, with their uncertainty.
 
-    Use it for a thousand documents or for a stream of millions: text is read once in bounded memory, and the methods are
-    those of scikit-learn: fit, partial_fit, transform, score.
+    Use it for a thousand documents or for a stream of millions: text is read once in bounded memory, and the methods
+    are those of scikit-learn: fit, partial_fit, transform, score.
 
     Each topic is a distribution over words, phi_k. By default topics are *found*, by averaged counts (`Finder`): an
     optimiser's answer, the averaged-count estimate. With `bands=True` they are then *sampled*: a chain starts there and
@@ -59,9 +59,9 @@ class LDA:
             them; None: the columns of a matrix are numbered, and for texts it is built from the first documents.
         bands: sample after finding, to 200 effective draws.
         minutes: where to end, of both together; what is left after finding is for sampling.
-        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: instead of what is chosen. alpha is the prior of
-            words in a topic, gamma that of topics in a document: learnt, if they are not given; step_size a number, or
-            (a, b, c) for a (1 + t/b)^-c.
+        batch_size, sweeps, burn_in, estimator, alpha, gamma, step_size: instead of what is chosen. alpha is the prior
+            of words in a topic, gamma that of topics in a document: learnt, if they are not given; step_size a number,
+            or (a, b, c) for a (1 + t/b)^-c.
         passes: over the corpus while finding; None: until perplexity falls by less than 0.5 % for twice the documents.
         held_out: documents at the stream's beginning that are kept for perplexity.
         size: S, the documents of the whole corpus that the posterior is of; None: the number there are.
@@ -97,21 +97,12 @@ class LDA:
         self._training: Training | None = None
         self._fitted: Fitted | None = None
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What the model was made with."""
-        return dict(self._parameters)
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: parameter.default for name, parameter in inspect.signature(LDA).parameters.items()}
 
-    def set_params(self, **parameters: Any) -> "LDA":
-        for name in parameters:
-            if name not in LDA_PARAMETERS:
-                raise InputError(f"LDA has no parameter {name!r}: it has {', '.join(LDA_PARAMETERS)}")
-        self._parameters |= parameters
-        return self
-
-    def __repr__(self) -> str:
-        defaults = {name: p.default for name, p in inspect.signature(LDA).parameters.items()}
-        changed = [f"{name}={value!r}" for name, value in self._parameters.items() if value is not defaults[name]]
-        return f"LDA({', '.join(changed)})"
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_training": None}  # it is made again from what was learnt
 
     def fit(self, corpus: Any, y: Any = None, *, out: str | Path | None = None, resume: bool = False) -> "LDA":
         """Learn from whatever a `Corpus` is made from, or from a Corpus, from the beginning.
@@ -161,10 +152,36 @@ class LDA:
         """Learn, then the topic shares of the same documents; of what can be read twice."""
         return self.fit(corpus).transform(corpus)
 
-    def transform(self, corpus: Any) -> np.ndarray:
-        """(documents, topics): topic shares, one row for each document, even an empty one; rows add up to 1."""
-        rows = list(self.infer(corpus))
-        return np.concatenate(rows) if rows else np.zeros((0, self._known.mean.shape[1]))
+    @overload
+    def transform(self, corpus: Any) -> np.ndarray: ...
+
+    @overload
+    def transform(self, corpus: Any, return_sd: bool) -> Any: ...
+
+    def transform(self, corpus: Any, return_sd: bool = False) -> Any:
+        """(documents, topics): topic shares, one row for each document; rows add up to 1.
+
+        A document with no word of the vocabulary gets the prior, gamma_k / sum_k gamma_k.
+
+        Args:
+            return_sd: give (shares, deviations), the standard deviation of each share beside it, in about eight times
+                the time: that of the document's own topics and, where topics were sampled, also of theirs; see
+                `share_deviations` for the formula.
+        """
+        fitted, rows, deviations = self._known, [], []
+        phis, seed, visit = self._phis(), visit_seed(self._seed, "deviations"), 0
+        for documents, found in self.infer_labelled(corpus):
+            rows.append(found)
+            if return_sd:
+                deviations.append(share_deviations(phis, documents, fitted.gamma, seed, visit))
+                visit += len(documents)
+        none = np.zeros((0, fitted.mean.shape[1]))
+        found = np.concatenate([none, *rows])
+        return (found, np.concatenate([none, *deviations])) if return_sd else found
+
+    def _phis(self) -> list[np.ndarray]:
+        """What shares are averaged over: draws of the topics; where there are none the topics, again and again."""
+        return averaged_draws(self._known) or [self._known.mean] * DEVIATION_RUNS
 
     def infer(self, corpus: Any) -> Iterator[np.ndarray]:
         """`transform` of a stream, some documents at a time."""
@@ -179,7 +196,7 @@ class LDA:
         """
         fitted, visit = self._known, 0
         seed = visit_seed(self._seed, "infer")
-        for documents in numbered(as_counts(corpus), fitted.vocabulary, self._reading, tally):
+        for documents in self._numbered(corpus, tally):
             yield documents, shares(fitted.mean, documents, fitted.gamma, seed, visit)
             visit += len(documents)
 
@@ -221,18 +238,6 @@ class LDA:
         with self._corpus(corpus) as batches:
             return coherence(top_words(fitted.mean, count), batches, len(fitted.vocabulary))
 
-    def to_pyldavis(self, corpus: Any = None) -> dict[str, Any]:
-        """The arguments of `pyLDAvis.prepare`, as plain arrays; of the sample documents, or of those given."""
-        fitted = self._known
-        found, lengths = fitted.shares, fitted.lengths
-        if corpus is not None:
-            documents = Documents.concatenate(list(numbered(as_counts(corpus), fitted.vocabulary)))
-            found, lengths = self.transform(documents), documents.lengths
-        return {
-            "topic_term_dists": self.components_, "doc_topic_dists": found, "doc_lengths": lengths,
-            "vocab": list(fitted.vocabulary.words), "term_frequency": fitted.counts,
-        }  # fmt: skip
-
     def save(self, folder: str | Path) -> None:
         """Write plain files into a folder that does not exist yet; `eg.lda.LDA.load` reads them."""
         path = Path(folder)
@@ -244,10 +249,16 @@ class LDA:
         run_files.write_run(path, fitted, self.topics(run_files.WORDS_LISTED))
 
     @classmethod
-    def load(cls, folder: str | Path) -> "LDA":
-        """A model from the folder that `save`, or `fit` with `out`, wrote."""
+    def load(cls, folder: str | Path, tokenizer: TokenizerLike = None) -> "LDA":
+        """A model from the folder that `save`, or `fit` with `out`, wrote.
+
+        Args:
+            tokenizer: the function that texts were made words by, where it was one: a file cannot hold it.
+        """
         fitted = run_files.read_run(Path(folder))
-        model = cls(**fitted.parameters, vocabulary=fitted.vocabulary)
+        if tokenizer is not None:
+            fitted.vocabulary = _tokenized(fitted.vocabulary, tokenizer, folder)
+        model = cls(**fitted.parameters, vocabulary=fitted.vocabulary, tokenizer=tokenizer)
         model._fitted = fitted
         return model
 
@@ -255,10 +266,6 @@ class LDA:
     def components_(self) -> np.ndarray:
         """(topics, words): the mean of the draws; where there are none, the averaged-count estimate."""
         return np.ascontiguousarray(self._known.mean.T)
-
-    @property
-    def n_features_in_(self) -> int:
-        return len(self._known.vocabulary)
 
     @property
     def vocabulary_(self) -> Vocabulary:
@@ -274,25 +281,6 @@ class LDA:
         """What run.json says: settings, versions, held-out perplexity, timings."""
         return self._known.figures
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        return np.array([f"lda{k}" for k in range(self._known.phi.shape[1])], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        made = sys.modules["sklearn.utils"]  # scikit-learn alone asks for this, so that it is loaded
-        return made.Tags(
-            estimator_type=None, target_tags=made.TargetTags(required=False), transformer_tags=made.TransformerTags(),
-            input_tags=made.InputTags(sparse=True, positive_only=True),
-        )  # fmt: skip
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._fitted is not None
-
-    @property
-    def _known(self) -> Fitted:
-        if self._fitted is None:
-            raise InputError("this model has learnt nothing yet: call fit(corpus) first, or LDA.load(folder)")
-        return self._fitted
-
     @property
     def _seed(self) -> int:
         return int(self._parameters["seed"])
@@ -301,21 +289,31 @@ class LDA:
         """Documents to evaluate, in their order; those shorter than two words are left out."""
         if isinstance(given, Corpus):
             return given
-        counts, vocabulary = as_counts(given), self._known.vocabulary
-        if is_csr(counts) and counts.shape[1] != len(vocabulary):
-            raise InputError(f"the matrix has {counts.shape[1]} columns: expected {len(vocabulary)}, one for each word")
-        return Corpus(counts, vocabulary, batch_size=AT_A_TIME, shuffle_buffer=1)
+        vocabulary, reading = self._known.vocabulary, self._reading
+        return Corpus(
+            as_known_counts(given, vocabulary), vocabulary, batch_size=AT_A_TIME, shuffle_buffer=1, field=reading.field,
+            lines=reading.lines,
+        )  # fmt: skip
+
+    def _numbered(self, given: Any, tally: Tally | None = None) -> Iterator[Documents]:
+        """Documents to infer, one for every input."""
+        vocabulary = self._known.vocabulary
+        return numbered(as_known_counts(given, vocabulary), vocabulary, self._reading, tally)
 
     def _stream(
         self, given: Any, settings: TopicSettings, training: Training | None = None, is_part: bool = False,
         folder: Path | None = None,
     ) -> DocumentStream:  # fmt: skip
         parameters = self._parameters
+        vocabulary = parameters["vocabulary"] if training is None else self._known.vocabulary
         seen, before = (0, 0) if training is None else (training.documents, training.size)
         passes = 1 if is_part else None if settings.finds else parameters["passes"]
+        if not isinstance(given, Corpus):
+            names = column_names(given)
+            given = as_counts(given) if training is None else as_known_counts(given, vocabulary)
+            vocabulary = names if vocabulary is None else vocabulary
         return DocumentStream(
-            given if isinstance(given, Corpus) else as_counts(given),
-            parameters["vocabulary"] if training is None else self._known.vocabulary,
+            given, vocabulary,
             held_out=0 if is_part else parameters["held_out"], passes=passes,
             batch_size=parameters["batch_size"] if settings.finds else settings.batch_size, size=settings.size,
             visit=seen, before=before, seed=visit_seed(self._seed, f"order {seen}") % 2**32,
@@ -343,9 +341,13 @@ class LDA:
         self, settings: TopicSettings, training: Training, stream: DocumentStream, identity: dict[str, Any],
         folder: Path | None,
     ) -> None:  # fmt: skip
+        place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
         try:
-            place = None if folder is None else folder / run_files.CHECKPOINT_FOLDER
             error = learn(Learning(training, stream, identity), place, self._parameters["progress"])
+        except InputError:
+            if place is not None and not training.steps:  # nothing was learnt, so that there is nothing to resume
+                remove_folder(place, place.with_name("run.json"))
+            raise
         finally:
             stream.close()
         stopped = None if error is None else str(error)
@@ -371,15 +373,14 @@ class LDA:
         return self._training
 
 
-def as_counts(given: Any) -> Any:
-    """A matrix of counts of any kind in CSR form; all else as it is."""
-    if hasattr(given, "tocsr"):
-        return given.tocsr()
-    if isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind in "biuf":
-        from scipy.sparse import csr_matrix
-
-        return csr_matrix(given)
-    return given
+def _tokenized(vocabulary: Vocabulary, tokenizer: TokenizerLike, folder: str | Path) -> Vocabulary:
+    """The vocabulary with the tokeniser that it had."""
+    before, given = vocabulary.tokenizer, tokenizer_of(tokenizer)
+    if before.is_named and given.name != before.name:
+        raise InputError(
+            f"{folder} was learnt with the tokenizer {before.name!r}, and got {given.name}: leave tokenizer out"
+        )
+    return Vocabulary(vocabulary.words, tokenizer=given)
 
 
 READING_OPTIONS = ("field", "lines", "tokenizer", "stopwords", "phrases")

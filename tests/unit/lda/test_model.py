@@ -1,5 +1,7 @@
 """The class LDA: scikit-learn's manners on counts, learning in parts, and one clear line for every mistake."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -19,6 +21,12 @@ TEXTS = [" ".join(WORDS[number] for number in document) for document in DOCUMENT
 @pytest.fixture
 def fitted():
     return learnt()
+
+
+@cache
+def found_topics():
+    """By averaged counts, as the default is."""
+    return LDA(3, vocabulary=demo.vocabulary(), held_out=40, passes=5, progress=False).fit(DOCUMENTS)
 
 
 def test_parameters_are_kept_as_given_and_cloned():
@@ -45,26 +53,9 @@ def test_a_matrix_of_counts(fitted):
     assert learning.get_feature_names_out().tolist() == ["lda0", "lda1", "lda2"]
     np.testing.assert_array_equal(learning.transform(COUNTS.toarray()), found)
     np.testing.assert_array_equal(learning.transform(COUNTS[:3].tocsc()), found[:3])
-    with pytest.raises(InputError, match="has 200 columns: expected 300"):
-        learning.transform(COUNTS[:, :200])
-    with pytest.raises(InputError, match="has 200 columns: expected 300"):
-        learning.perplexity(COUNTS[:, :200])
-
-
-def test_in_scikit_learn():
-    from sklearn.base import clone
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.utils.validation import check_is_fitted
-
-    made = model(vocabulary=None, held_out=0, passes=1)
-    assert clone(made).get_params() == made.get_params()
-    pipeline = make_pipeline(CountVectorizer(vocabulary=WORDS), made)
-    assert pipeline.fit_transform(TEXTS).shape == (160, 3)
-    check_is_fitted(made)
-    assert pipeline.get_feature_names_out().tolist() == ["lda0", "lda1", "lda2"]
-    with pytest.raises(Exception, match="not fitted"):
-        check_is_fitted(clone(made))
+    for method in (learning.transform, learning.perplexity, learning.score, learning.partial_fit):
+        with pytest.raises(InputError, match="has 200 features, but LDA is expecting 300"):
+            method(COUNTS[:, :200])
 
 
 def test_whatever_a_corpus_is_made_from(fitted, tmp_path):
@@ -97,18 +88,80 @@ def test_topics_with_bands(fitted):
 def test_perplexity_coherence_and_pictures(fitted):
     held = DOCUMENTS.take(range(40))
     found = fitted.perplexity(held)
-    told = fitted.figures_["held_out"]
+    told = dict(fitted.figures_["held_out"])
+    assert told.pop("found_perplexity") is None
     assert found.to_dict() == told
+    assert fitted.score(held) == -np.log(found.averaged)
     assert found.single < found.unigram
     assert fitted.perplexity(TEXTS[:40]).to_dict() == told
     assert fitted.coherence(held, 5).npmi.shape == (3,)
     arrays = fitted.to_pyldavis()
     assert arrays["topic_term_dists"].shape == (3, 300)
-    assert arrays["doc_topic_dists"].shape == (40, 3)
+    assert arrays["doc_topic_dists"].shape == (len(arrays["doc_lengths"]), 3)
     assert len(arrays["vocab"]) == len(arrays["term_frequency"]) == 300
-    assert arrays["doc_lengths"].tolist() == held.lengths.tolist()
+    assert fitted.to_pyldavis(held)["doc_lengths"].tolist() == held.lengths.tolist()
     np.testing.assert_allclose(arrays["doc_topic_dists"].sum(1), 1, rtol=1e-5)
     assert fitted.to_pyldavis(TEXTS[:7])["doc_topic_dists"].shape == (7, 3)
+
+
+def test_short_documents_are_scored(fitted):
+    score = fitted.score(["ship sail harbour", "bread butter", "", "nothing known"])
+    assert -10 < score < 0
+    assert fitted.score(["ship"]) < 0
+    with pytest.raises(InputError, match="none of the 2 documents has a word of the vocabulary"):
+        fitted.score(["nothing known", ""])
+
+
+def test_a_document_without_words_gets_the_prior():
+    found = found_topics()
+    gamma = np.array(found.figures_["priors"]["gamma"])
+    assert len(set(gamma)) > 1  # learnt, one for each topic
+    shares, deviations = found.transform(["nothing known", TEXTS[0], ""], return_sd=True)
+    np.testing.assert_allclose(shares[[0, 2]], [gamma / gamma.sum()] * 2, rtol=1e-5)
+    np.testing.assert_array_equal(found.transform(["nothing known", TEXTS[0], ""]), shares)
+    prior = gamma / gamma.sum()
+    np.testing.assert_allclose(deviations[0], np.sqrt(prior * (1 - prior) / (gamma.sum() + 1)), rtol=1e-5)
+    assert (deviations[1] < deviations[0]).all()
+
+
+def test_topics_that_were_found_have_no_bands():
+    found = found_topics()
+    assert found.band == "none"
+    assert all(word.low is None for topic in found.topics(3) for word in topic.words)
+    assert found.figures_["held_out"]["found_perplexity"] == found.figures_["held_out"]["perplexity"]["single"]
+    with pytest.raises(InputError, match="fit with bands=True"):
+        found.bands()
+
+
+def test_tables_of_pandas(fitted):
+    pandas = pytest.importorskip("pandas")
+    words = fitted.to_pandas(count=4)
+    assert words.columns.tolist() == ["topic", "share", "rank", "word", "probability", "low", "high"]
+    assert len(words) == 12
+    texts = pandas.DataFrame({"id": ["a", "b", "c"], "text": TEXTS[:3]})
+    shares = fitted.to_pandas(texts)
+    assert (shares.index.tolist(), shares.columns.tolist()) == (["a", "b", "c"], ["lda0", "lda1", "lda2"])
+    np.testing.assert_array_equal(shares.to_numpy(), fitted.transform(TEXTS[:3]))
+    assert fitted.to_pandas(DOCUMENTS.take(range(2))).index.tolist() == ["0", "1"]
+
+    counts = pandas.DataFrame(COUNTS.toarray(), columns=list(WORDS))
+    learning = model(vocabulary=None, held_out=0, passes=1).fit(counts)
+    assert learning.vocabulary_.words == WORDS
+    np.testing.assert_array_equal(learning.transform(counts), learning.transform(COUNTS))
+    with pytest.raises(InputError, match=r"column 0 of the table is .*: expected 'ship'"):
+        learning.transform(counts[list(WORDS[::-1])])
+
+
+def test_a_tokenizer_is_given_again(tmp_path):
+    found = model(tokenizer=str.split, held_out=0, passes=1).fit(TEXTS)
+    found.save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"came from the tokenizer str\.split"):
+        LDA.load(tmp_path / "run").transform(TEXTS[:2])
+    again = LDA.load(tmp_path / "run", tokenizer=str.split)
+    np.testing.assert_array_equal(again.transform(TEXTS[:2]), found.transform(TEXTS[:2]))
+    model(held_out=0, passes=1).fit(TEXTS).save(tmp_path / "named")
+    with pytest.raises(InputError, match=r"was learnt with the tokenizer 'words', and got str\.split"):
+        LDA.load(tmp_path / "named", tokenizer=str.split)
 
 
 def test_in_parts(tmp_path):
@@ -121,7 +174,7 @@ def test_in_parts(tmp_path):
     loaded = LDA.load(tmp_path / "part").partial_fit(COUNTS[100:])
     np.testing.assert_array_equal(loaded.components_, learning.components_)
     np.testing.assert_array_equal(loaded.to_pyldavis()["term_frequency"], COUNTS.sum(0).A1)
-    with pytest.raises(InputError, match="300 words: expected 301"):
+    with pytest.raises(InputError, match="X has 301 features, but LDA is expecting 300"):
         learning.partial_fit(csr_matrix(np.ones((3, 301))))
 
 

@@ -48,6 +48,7 @@ FEWEST_STEPS = 200  # before topics may be called found: at first all are simila
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
 # passes over the corpus while priors are learnt: until alpha stays within 3 % over the last five
 FEWEST_SETTLING, MOST_SETTLING, SETTLED_OVER, SETTLED_CHANGE = 10, 60, 5, 0.03
+MOST_UNJUDGED = 50  # passes, where no document is long enough to judge by
 FINDING, SAMPLING = "finding", "sampling"
 
 
@@ -449,6 +450,8 @@ class Learning:
             return stream.documents >= passes * len(stream.store)
         if training.history and training.history[-1].documents != training.documents:
             return False  # judged at evaluations alone
+        if not training.history and stream.lap >= MOST_UNJUDGED:
+            return True
         is_young = stream.lap < FEWEST_PASSES or training.steps < FEWEST_STEPS
         return not is_young and training.gain() < CONVERGED_GAIN
 

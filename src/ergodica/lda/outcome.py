@@ -106,7 +106,8 @@ def _judge_draws(fitted: Fitted, training: Training, ratio: float) -> None:
     if check is not None:
         figures["scale_check"] = {"passed": check.passed, "text": check.text}
     figures["effective_draws"] = None if math.isnan(effective) else effective
-    if ratio <= POSTERIOR_NOISE and check is not None and check.passed:
+    is_enough = effective >= FEWEST_EFFECTIVE
+    if is_enough and ratio <= POSTERIOR_NOISE and check is not None and check.passed:
         figures["band"] = POSTERIOR_BAND
     elif check is not None and check.passed is False:
         figures["band"] = NOT_POSTERIOR_BAND

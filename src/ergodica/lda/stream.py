@@ -15,8 +15,8 @@ from ergodica.lda.store import DocumentStore
 
 # Documents: a smaller corpus is read as often as it takes to see that many, by a chain that finds topics itself.
 ENOUGH_DOCUMENTS = 50_000
-SMALLEST_BATCH, LARGEST_BATCH = 50, 200  # documents, between which a batch is a tenth of the corpus
-BATCH_SHARE = 0.1
+SMALLEST_BATCH, LARGEST_BATCH = 50, 200  # documents, between which a batch is a twentieth of the corpus
+BATCH_SHARE = 0.05
 
 
 class DocumentBatch(NamedTuple):
@@ -42,7 +42,7 @@ class DocumentStream:
         size: S; None: the number of documents of the corpus. While that is not known, an estimate from the share of the
             bytes read; where there is nothing to go by, the number of documents so far, so that at every step the
             target is the posterior of what has been seen.
-        batch_size: None: a tenth of the corpus, as far as it is known, between 50 and 200.
+        batch_size: None: a twentieth of the corpus, as far as it is known, between 50 and 200.
         passes: None: for ever if documents are stored, else as often as it takes to see 50,000 of them.
         visit, before: how many documents were seen before this stream, with repeats and without.
         stored: text is read and tokenised once, and later passes, each in an order of its own, are over the store.
@@ -122,7 +122,8 @@ class DocumentStream:
             self.store.append(documents)
         size = self._expected()
         tokens = size * (self.store.tokens / len(self.store) if self.store else documents.tokens / len(documents))
-        return DocumentBatch(documents, self._visit + visit, size, tokens, places)
+        is_known = self.corpus.size is not None and visit >= self.corpus.size
+        return DocumentBatch(documents, self._visit + visit, size, tokens, places, is_known)
 
     def _again(self, store: DocumentStore | None) -> DocumentBatch:
         """A batch of a later pass."""

@@ -48,6 +48,7 @@ FEWEST_STEPS = 200  # before topics may be called found: at first all are simila
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
 # passes over the corpus while priors are learnt: until alpha stays within 3 % over the last five
 FEWEST_SETTLING, MOST_SETTLING, SETTLED_OVER, SETTLED_CHANGE = 10, 60, 5, 0.03
+MOST_PARTINGS = 5  # of topics that are alike
 MOST_UNJUDGED = 50  # passes, where no document is long enough to judge by
 FINDING, SAMPLING = "finding", "sampling"
 
@@ -77,6 +78,8 @@ class Training:
         self.history: list[HistoryRow] = []
         self.seconds = {"learning": 0.0, "evaluating": 0.0}
         self.settled, self.is_frozen, self.steps_before = 0, True, 0  # of the priors, while sampling begins
+        self.partings, self.judged_from = 0, 0  # of topics that were alike, and the documents seen at the last one
+        self.best: dict[str, np.ndarray] = {}  # before that
         self.alphas: list[float] = []  # the last that were learnt
         self.scales: dict[int, list[float]] = {}  # theta_.k after some steps, with the Langevin time first
         self._written: dict[int, str] = {}  # the SHA-256 of draws that are beside a checkpoint already
@@ -271,10 +274,11 @@ class Training:
 
     def gain(self) -> float:
         """By what fraction perplexity fell while the documents seen doubled, up to the last evaluation; inf: unknown."""
-        rows = self.history
-        if len(rows) < 2 or rows[-1].documents < 2 * rows[0].documents:
+        rows = [row for row in self.history if row.documents > self.judged_from]
+        if len(rows) < 2 or rows[-1].documents - self.judged_from < 2 * (rows[0].documents - self.judged_from):
             return math.inf
-        seen, logs = np.log([row.documents for row in rows]), np.log([row.single for row in rows])
+        seen = np.log([row.documents - self.judged_from for row in rows])
+        logs = np.log([row.single for row in rows])
         return float(np.interp(seen[-1] - math.log(2), seen, logs) - logs[-1])
 
     def resume(self, state: dict[str, np.ndarray], figures: dict[str, Any]) -> None:
@@ -285,6 +289,21 @@ class Training:
             self.learner.restore(state)
             self.learner.fixed_size = figures["fixed_size"]
 
+    def is_best(self, stream: DocumentStream) -> bool:
+        """Once perplexity falls no more: whether finding is over. Topics that are alike are parted and it continues; it
+        is over where that did not help, with the topics as they were before, or where no two are alike."""
+        finder, now_at = self.finder, self.history[-1].single
+        assert finder is not None
+        if self.best and now_at > (1 - CONVERGED_GAIN) * float(self.best["perplexity"]):
+            if now_at > float(self.best["perplexity"]):
+                finder.return_to(self.best)
+            return True
+        self.best = finder.answer() | {"perplexity": np.array(now_at)}
+        if self.partings == MOST_PARTINGS or not finder.part_topics(stream.store):
+            return True
+        self.partings, self.judged_from = self.partings + 1, self.documents
+        return False
+
     def snapshot(self) -> Snapshot:
         """For a checkpoint; nothing in it changes later."""
         arrays: dict[str, np.ndarray] = {"counts": self.counts.copy()}
@@ -292,6 +311,7 @@ class Training:
         arrays |= {} if self.finder is None else {f"finder_{name}": a for name, a in self.finder.saved().items()}
         if self._learner is not None and self.finder is not None:
             arrays["chain_gamma"] = np.asarray(self._learner.model.gamma)
+        arrays |= {f"best_{name}": array for name, array in self.best.items()}
         sample, labels = self.sample.saved()
         arrays |= sample
         for name, watched in (("held", self.held_out), ("watched", self.watched)):
@@ -300,6 +320,7 @@ class Training:
             "documents": self.documents, "size": self.size, "seconds": dict(self.seconds), "every": self.draws.every,
             "history": [list(row) for row in self.history], "phase": self.phase, "sampled_from": self.sampled_from,
             "fixed_size": None if self._learner is None else self._learner.fixed_size, "labels": labels,
+            "partings": [self.partings, self.judged_from],
             "settled": [self.settled, self.is_frozen, self.steps_before, self.alphas],
             "chain_alpha": None if self._learner is None else self._learner.model.alpha,
             "scales": {str(step): row for step, row in self.scales.items()},
@@ -324,6 +345,8 @@ class Training:
         self.counts, self.documents = arrays["counts"].copy(), int(record["documents"])
         self.size, self.sampled_from = record["size"], int(record["sampled_from"])
         self.sample.restore(arrays, record["labels"])
+        self.partings, self.judged_from = record["partings"]
+        self.best = {name.removeprefix("best_"): array for name, array in arrays.items() if name.startswith("best_")}
         self.seconds = dict(record["seconds"])
         self.history = [HistoryRow(int(row[0]), *row[1:]) for row in record["history"]]
         self.draws.restore(int(record["every"]), draws)
@@ -453,7 +476,7 @@ class Learning:
         if not training.history and stream.lap >= MOST_UNJUDGED:
             return True
         is_young = stream.lap < FEWEST_PASSES or training.steps < FEWEST_STEPS
-        return not is_young and training.gain() < CONVERGED_GAIN
+        return not is_young and training.gain() < CONVERGED_GAIN and training.is_best(stream)
 
     def _is_sampled(self) -> bool:
         """Whether there are draws enough: looked at whenever the documents sampled from have grown by a quarter."""

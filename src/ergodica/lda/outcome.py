@@ -11,6 +11,7 @@ from ergodica.host import tracing
 from ergodica.lda.augmented import Augmented
 from ergodica.lda.chains import CONVERGED_GAIN, Training, visit_seed
 from ergodica.lda.corpus import Documents, Vocabulary
+from ergodica.lda.finding import duplicates
 from ergodica.lda.perplexity import perplexity, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings
@@ -23,7 +24,6 @@ SAMPLE_WORDS = 60  # of a sample document that are kept
 POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spread of draws is a posterior's
 FEWEST_EFFECTIVE = 50  # effective draws below which the ends of a 90 % band are mostly chance
 COHERENT_WORDS = 10
-DUPLICATE_OVERLAP = 0.9  # sum_w sqrt(phi_wk phi_wl), from which two topics are called one
 EMPTY_SHARE = 0.01  # of an average topic's share, below which a topic is called empty
 MOST_NAMED = 5  # pairs and topics in a warning
 FINDER_NAME = "averaged counts"
@@ -176,7 +176,7 @@ def _warnings(fitted: Fitted, training: Training) -> list[str]:
         gain = training.gain()
         fell = "was not judged" if math.isinf(gain) else f"still fell by {gain:.1%} for twice the documents"
         found.append(f"perplexity {fell} when finding ended: more passes may find better topics")
-    pairs = _duplicates(fitted.mean)
+    pairs = duplicates(fitted.mean)
     if pairs:
         named = ", ".join(f"{one} and {other}" for one, other in pairs[:MOST_NAMED])
         more = f" and {len(pairs) - MOST_NAMED:,} more" if len(pairs) > MOST_NAMED else ""
@@ -187,12 +187,6 @@ def _warnings(fitted: Fitted, training: Training) -> list[str]:
         named = ", ".join(map(str, empty[:MOST_NAMED])) + (", ..." if len(empty) > MOST_NAMED else "")
         found.append(f"topics that hardly any word belongs to: {len(empty):,} of {len(share or [])} ({named})")
     return found
-
-
-def _duplicates(phi: np.ndarray) -> list[tuple[int, int]]:
-    roots = np.sqrt(np.maximum(phi, 0)).astype(np.float32)
-    overlap = np.triu(roots.T @ roots, 1)
-    return [(int(k), int(other)) for k, other in np.argwhere(overlap > DUPLICATE_OVERLAP)]
 
 
 def _checks(fitted: Fitted) -> list[dict[str, Any]]:

@@ -97,6 +97,11 @@ class DocumentStore:
         if self.keeps_topics:
             self._topics[self._tokens_of(places)] = topics
 
+    def rename_topic(self, old: int, new: int) -> None:
+        """All tokens of one topic go to another."""
+        topics = self._topics[: self.tokens if self.keeps_topics else 0]
+        topics[topics == old] = new
+
     def _tokens_of(self, places: np.ndarray) -> np.ndarray:
         first, lengths = self._starts[places], self._starts[places + 1] - self._starts[places]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

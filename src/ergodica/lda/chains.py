@@ -142,7 +142,8 @@ class Training:
         assert finder is not None
         given = self.settings.alpha_given, self.settings.gamma_given
         start = LearntPriors(finder.prior.gamma, finder.alpha)
-        model = self._posterior(*self._priors(start, stream)[::-1], stream)
+        priors = self._priors(start, stream)
+        model = self._posterior(priors.alpha, priors.gamma, stream)
         self.is_frozen = not isinstance(model, Augmented) or None not in given
         self._start_chain(model, finder.phi)
 

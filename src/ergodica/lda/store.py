@@ -7,8 +7,9 @@ and how much of the averaged counts is its own, so that it does not confirm itse
 
 import tempfile
 from collections.abc import Sequence
+from io import BufferedRandom
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class DocumentStore:
     """
 
     def __init__(self, folder: Path | None = None):
-        self._file: IO[bytes] | None = None
+        self._file: BufferedRandom | None = None
         self._folder = folder
         self._starts, self._count = np.zeros(_FIRST_ROOM, np.int64), 0
         self._words: np.ndarray | None = np.zeros(_FIRST_ROOM, np.int32)
@@ -85,7 +86,7 @@ class DocumentStore:
         if self._words is not None:
             return Documents(starts, self._words[self._tokens_of(places)])
         words = np.empty(starts[-1], np.int32)
-        room = memoryview(words).cast("B")
+        room = words.data.cast("B")
         if self._file is not None:
             for begin, end, at in zip(first.tolist(), last.tolist(), starts.tolist(), strict=False):
                 self._file.seek(begin * _TOKEN_BYTES)

@@ -36,9 +36,10 @@ import numpy as np
 from benchmarks import lda_peers
 from benchmarks._lda_coverage import coverage_rows
 from ergodica.lda import LDA
-from ergodica.lda.chains import Learning, Training, begin
+from ergodica.lda.chains import Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
 from ergodica.lda.gibbs import expectations
+from ergodica.lda.learning import Learning
 from ergodica.lda.perplexity import HeldOut
 from ergodica.lda.settings import settings_of
 from ergodica.lda.stream import DocumentBatch, DocumentStream
@@ -212,7 +213,7 @@ def peers(seeds: int, names: list[str]) -> list[Row]:
 
 
 def token(seeds: int, names: list[str]) -> list[Row]:
-    """A token and sweep at K = 1,000, topics carried on, as in finding by the sparse kernel; tomotopy's in the same run."""
+    """A token and sweep at K = 1,000, topics carried on, as in finding by the sparse kernel; tomotopy's beside it."""
     import tomotopy as tp
 
     documents, _, _ = corpus(9_500, 0)

@@ -24,10 +24,11 @@ BOUNDS = {
     "Python files of the package": 211,  # 190, the nine of tuning, twelve of topic models at every size
     # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and 19,750 was reached;
     # tuning has 2,400, commands and its diagnostics included
-    "lines of code of the package": 22_400,
+    # topic models at every size have 3,000: text of every kind, the page, finding, SCIR, choice
+    "lines of code of the package": 25_500,
     "modules loaded by eg.sample": 64,  # what a run says of its accuracy
     "modules loaded by eg.audit": 70,
-    "modules loaded by eg.lda.LDA": 90,
+    "modules loaded by eg.lda.LDA": 94,  # by four: what reads text of every kind
     "lines of a file": 400,
 }
 CALLS = {

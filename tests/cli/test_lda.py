@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ergodica.lda import chains, demo
-from ergodica.lda.learner import Learner
+from ergodica.lda import demo, learning
+from ergodica.lda.samplers import Learner
 from tests.cli import command
 
 WORDS = demo.vocabulary().words
@@ -74,7 +74,7 @@ def test_topics_are_found_without_bands(found):
 
 
 def test_bands_are_sampled_from_what_was_found(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(chains, "MOST_BAND_PASSES", 20)  # 200 effective draws would take longer
+    monkeypatch.setattr(learning, "MOST_BAND_PASSES", 20)  # 200 effective draws would take longer
     given = [files / "corpus.jsonl", "--vocab", files / "vocab.txt", "--topics", "3", "--passes", "4", "--bands"]
     result = call("fit", *given, "--out", tmp_path / "run")
     assert result.exit_code == 0, result.stderr

@@ -18,8 +18,8 @@ from ergodica.errors import InputError, NonFiniteError
 from ergodica.lda import LDA, demo
 from ergodica.lda.chains import Training, begin
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.learner import Learner
 from ergodica.lda.perplexity import HistoryRow, unigram_law
+from ergodica.lda.samplers import Learner
 from ergodica.lda.settings import TopicSettings, settings_of
 from ergodica.lda.stream import DocumentBatch
 from ergodica_paper.result import Ask, PaperItem, Result

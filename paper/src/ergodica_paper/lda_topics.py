@@ -146,7 +146,7 @@ def _picture(topics: Sequence[Topic], best: str, band: str) -> Picture:
         axis.set_visible(False)
     for axis, topic in zip(axes.flat, topics, strict=False):
         names = [word.word for word in topic.words]
-        values = np.array([[100 * v for v in (word.probability, word.low, word.high)] for word in topic.words])
+        values = 100 * np.array([(word.probability, word.low, word.high) for word in topic.words], float)
         spread = np.abs(values[:, 1:] - values[:, :1]).T
         axis.barh(range(len(names)), values[:, 0], color=COLOURS[best], alpha=0.45)
         axis.errorbar(

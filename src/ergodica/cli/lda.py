@@ -140,9 +140,9 @@ def _default_held_out(given: Any, parameters: dict[str, Any]) -> int:
     """1,000, but not more than a tenth of the documents; of what can be read only once, or comes from afar, 1,000."""
     from itertools import islice
 
-    from ergodica.lda.corpus.options import Reading
     from ergodica.lda.corpus.reading import THE_BEGINNING, read
     from ergodica.lda.corpus.sources import sources_of
+    from ergodica.lda.corpus.tokenizing import Reading
 
     if any(isinstance(place, str) for place in given):
         return HELD_OUT

@@ -23,9 +23,13 @@ REMEMBERED_RATES = 256  # programs whose speed is known from earlier runs in thi
 class Work(Protocol):
     """What the loop asks of whoever does the work."""
 
-    label: str
-    """For the progress display: "sampling"; and what it counts: "steps"."""
     unit: str
+    """What the progress display counts: "steps"."""
+
+    @property
+    def label(self) -> str:
+        """For the progress display: "sampling"."""
+        ...
 
     @property
     def step(self) -> int:

@@ -1,55 +1,43 @@
-"""Learning from a stream, in two phases: find topics by averaged counts, then sample from there, if bands are wanted.
+"""All that changes while a model learns, in two phases: find topics by averaged counts, then sample from there.
 
-`Training` is all that changes while a model learns, `Learning` how the loop of ergodica/driver/loop.py drives it. The
-finder is finding.py's, the chain learner.py's. A chain may also begin from nothing, as in the paper: then there is one
-phase.
+It is sampled if bands are wanted. The finder is finding.py's, the chain that of samplers.py or scir.py; learning.py
+drives both. A chain may also begin from nothing, as in the paper: then there is one phase.
 """
 
 import math
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ergodica.driver.checkpoint import Checkpoint, Saved, Snapshot
-from ergodica.driver.loop import Pace, now, run_loop
-from ergodica.errors import InputError, NonFiniteError
-from ergodica.host.signals import noted_interrupts
-from ergodica.lda.augmented import AllTopics, Augmented
+from ergodica.driver.checkpoint import Saved, Snapshot
+from ergodica.driver.loop import now
+from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents, Vocabulary
-from ergodica.lda.expanded_mean import ExpandedMean, column_sums
-from ergodica.lda.finding import Finder
-from ergodica.lda.kept import KeptDraws, Reservoir
-from ergodica.lda.learner import learner_of
-from ergodica.lda.noise import StepNoise, noise_of
+from ergodica.lda.expanded_mean import AllTopics, Augmented, ExpandedMean, column_sums
+from ergodica.lda.finding import Finder, LearntPriors, TopicPrior, learnt_priors
 from ergodica.lda.perplexity import HeldOut, HistoryRow
-from ergodica.lda.priors import LearntPriors, TopicPrior, learnt_priors
 from ergodica.lda.run_files import TopicDrawFiles
+from ergodica.lda.samplers import learner_of
 from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales, effective_draws
 from ergodica.lda.settings import TopicSettings
-from ergodica.lda.steps import TopicChain, langevin_step, splitting_step
+from ergodica.lda.steps import StepNoise, TopicChain, langevin_step, noise_of, splitting_step
+from ergodica.lda.store import KeptDraws, Reservoir
 from ergodica.lda.stream import DocumentBatch, DocumentStream
 
 FIRST_EVALUATION = 1_000  # documents before the first evaluation on the held-out ones
 EVALUATION_GROWTH = 1.3  # an evaluation comes when this many times the documents of the last one were seen,
 EVALUATION_GAP = 4  # and at least this many times the number held out: they take a tenth to a fifth of the time
 EVALUATION_SWEEPS = 30  # figures that are reported take more
-CONVERGED_GAIN = 0.005  # of perplexity for twice the documents: less than that is not waited for
-FEWEST_PASSES = 2  # over the corpus before topics may be called found
 PRIOR_DOCUMENTS = 5_000  # that the priors are learnt from
 NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little from one place to another
-ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
-EFFECTIVE_SHARE = 0.5  # or this share of the draws kept, where memory allows fewer
-MOST_BAND_PASSES = 4_000  # over the corpus while sampling
-FEWEST_STEPS = 200  # before topics may be called found: at first all are similar, and perplexity may stand still
 # the fraction of the way to the counts of all tokens that phi moves in a step while sampling: SCIR's transitions are
 # exact but for theta_.k, which is held over a step; Euler's step and the splitting have boundaries at 0
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
 # passes over the corpus while priors are learnt: until alpha stays within 3 % over the last five
 FEWEST_SETTLING, MOST_SETTLING, SETTLED_OVER, SETTLED_CHANGE = 10, 60, 5, 0.03
 MOST_PARTINGS = 5  # of topics that are alike
-MOST_UNJUDGED = 50  # passes, where no document is long enough to judge by
+CONVERGED_GAIN = 0.005  # of perplexity for twice the documents: less than that is not waited for
 FINDING, SAMPLING = "finding", "sampling"
 
 
@@ -158,7 +146,8 @@ class Training:
         assert finder is not None
         given = self.settings.alpha_given, self.settings.gamma_given
         start = LearntPriors(finder.prior.gamma, finder.alpha)
-        model = self._posterior(*self._priors(start, stream)[::-1], stream)
+        priors = self._priors(start, stream)
+        model = self._posterior(priors.alpha, priors.gamma, stream)
         self.is_frozen = not isinstance(model, Augmented) or None not in given
         self._start_chain(model, finder.phi)
 
@@ -273,7 +262,7 @@ class Training:
         self.seconds["evaluating"] += now() - begin
 
     def gain(self) -> float:
-        """By what fraction perplexity fell while the documents seen doubled, up to the last evaluation; inf: unknown."""
+        """The fraction by which perplexity fell while documents seen doubled, by the last evaluation; inf: unknown."""
         rows = [row for row in self.history if row.documents > self.judged_from]
         if len(rows) < 2 or rows[-1].documents - self.judged_from < 2 * (rows[0].documents - self.judged_from):
             return math.inf
@@ -389,127 +378,3 @@ def begin(settings: TopicSettings, parameters: dict[str, Any], vocabulary: Vocab
 def visit_seed(seed: int, purpose: str) -> int:
     """A seed for other random numbers than those of learning."""
     return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1, np.uint64)[0])
-
-
-class Learning:
-    """What the driver's loop drives (`Work` in driver/loop.py): a batch for every step, to the end of both phases.
-
-    Args:
-        identity: what the run is made of; it goes into checkpoints.
-    """
-
-    unit = "documents"
-    total: int | None = None  # only the stream knows its end
-
-    def __init__(self, training: Training, stream: DocumentStream, identity: dict[str, Any]):
-        self.training, self.stream, self.identity = training, stream, identity
-        self._next_look = 0  # documents at which effective draws are counted again
-
-    @property
-    def label(self) -> str:
-        return "finding topics" if self.training.phase == FINDING else "sampling"
-
-    @property
-    def step(self) -> int:
-        return self.training.steps
-
-    def advance(self, count: int, following: int) -> bool:
-        return all(self._learn_batch() for _ in range(count))
-
-    def keep(self) -> None:
-        """Nothing: the draws kept are in memory, and beside a checkpoint."""
-
-    def must_save(self) -> bool:
-        return False
-
-    def announce(self) -> None:
-        """Nothing: topics that are not finite end the run at once."""
-
-    def snapshot(self) -> Snapshot:
-        found = self.training.snapshot()
-        more = {"identity": self.identity, "step": self.step, "cursor": self.stream.cursor}
-        store = {} if self.stream.store is None else self.stream.store.saved()
-        return found._replace(arrays=found.arrays | store, record=found.record | more)
-
-    def reached(self) -> tuple[int, int | None, str]:
-        training = self.training
-        note = f"perplexity {training.history[-1].single:,.0f}" if training.history else ""
-        if training.phase == SAMPLING and training.finder is not None:
-            note = f"sampling, {len(training.draws.held)} draws"
-        return training.documents, self.stream.expected_total(), note
-
-    def where(self) -> str:
-        return f"stopped after {self.training.documents:,} documents, the batch is finished and saved"
-
-    def _learn_batch(self) -> bool:
-        training, begin = self.training, now()
-        if training.finder is not None and training.phase == FINDING and self._is_found():
-            if not training.settings.samples:
-                return False
-            training.begin_sampling(self.stream)
-        elif training.finder is not None and training.phase == SAMPLING:
-            if not training.is_frozen and training.documents - training.sampled_from >= self.stream.stored_count:
-                training.settle(self.stream)
-            if self._is_sampled():
-                return False
-        batch = self.stream.next()
-        if batch is not None:
-            training.step(batch, self.stream.store)
-        training.seconds["learning"] += now() - begin
-        if training.is_evaluation_due():
-            training.evaluate()
-        return batch is not None
-
-    def _is_late(self) -> bool:
-        minutes = self.training.settings.minutes
-        return minutes is not None and sum(self.training.seconds.values()) >= 60 * minutes
-
-    def _is_found(self) -> bool:
-        """Whether finding is over: by the passes asked for, else where perplexity no longer falls."""
-        training, stream, passes = self.training, self.stream, self.training.settings.passes
-        if stream.store is None or stream.lap == 0 or self._is_late():
-            return self._is_late() and training.steps > 0
-        if passes is not None:
-            return stream.documents >= passes * len(stream.store)
-        if training.history and training.history[-1].documents != training.documents:
-            return False  # judged at evaluations alone
-        if not training.history and stream.lap >= MOST_UNJUDGED:
-            return True
-        is_young = stream.lap < FEWEST_PASSES or training.steps < FEWEST_STEPS
-        return not is_young and training.gain() < CONVERGED_GAIN and training.is_best(stream)
-
-    def _is_sampled(self) -> bool:
-        """Whether there are draws enough: looked at whenever the documents sampled from have grown by a quarter."""
-        training, store = self.training, self.stream.store
-        sampled = training.documents - training.sampled_from
-        if self._is_late() or (store is not None and sampled >= MOST_BAND_PASSES * len(store)):
-            return True
-        if training.settings.minutes is not None or sampled < self._next_look or not training.is_frozen:
-            return False
-        self._next_look = math.ceil(1.25 * sampled)
-        wanted = min(ENOUGH_EFFECTIVE, EFFECTIVE_SHARE * training.draws.wanted)
-        return training.effective() >= wanted
-
-
-def learn(work: Learning, folder: Path | None = None, show: bool = True) -> NonFiniteError | None:
-    """To the end of the stream, or to where the topics would become non-finite: the error says where.
-
-    Args:
-        folder: where checkpoints go; None: there are none.
-    """
-    checkpoint = None if folder is None else Checkpoint(folder)
-    try:
-        if checkpoint is not None and not work.step:
-            # draws never lie there without a checkpoint: whoever finds that knows that something is missing
-            with checkpoint.advising():
-                checkpoint.save(work.snapshot(), wait=True)
-        with noted_interrupts(None if checkpoint is None else checkpoint.how_to_resume()) as interrupts:
-            run_loop(work, Pace(1, None), checkpoint, interrupts, show)
-    except NonFiniteError as error:
-        return error
-    finally:
-        if checkpoint is not None:
-            checkpoint.close()
-    if not (work.training.settings.finds and work.training.phase == SAMPLING):
-        work.training.evaluate()
-    return None

@@ -13,9 +13,8 @@ from ergodica.host.atomic_files import could_not
 from ergodica.host.extras import require
 from ergodica.host.validate import whole
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.corpus.numbering import AT_A_TIME
-from ergodica.lda.corpus.stop_words import StopWordsLike
-from ergodica.lda.corpus.tokenizing import TokenizerLike
+from ergodica.lda.corpus.reading import AT_A_TIME
+from ergodica.lda.corpus.tokenizing import StopWordsLike, TokenizerLike
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.model import LDA
 from ergodica.lda.sklearn_methods import as_counts, column_names, require_pandas

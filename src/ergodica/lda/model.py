@@ -12,17 +12,15 @@ from ergodica.driver.checkpoint import check_same
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import remove_folder
 from ergodica.lda import run_files
-from ergodica.lda.chains import Learning, Training, begin, learn, visit_seed
+from ergodica.lda.chains import Training, begin, visit_seed
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.corpus.numbering import AT_A_TIME, numbered
-from ergodica.lda.corpus.options import Reading
-from ergodica.lda.corpus.stop_words import StopWordsLike
+from ergodica.lda.corpus.reading import AT_A_TIME, numbered
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.tokenizing import TokenizerLike, tokenizer_of
+from ergodica.lda.corpus.tokenizing import Reading, StopWordsLike, TokenizerLike, tokenizer_of
 from ergodica.lda.corpus.vocabulary import VocabularyLike
-from ergodica.lda.deviations import DEVIATION_RUNS, share_deviations
+from ergodica.lda.learning import Learning, learn
 from ergodica.lda.outcome import averaged_draws, conclude, versions
-from ergodica.lda.perplexity import HistoryRow, Perplexity, perplexity, shares
+from ergodica.lda.perplexity import DEVIATION_RUNS, HistoryRow, Perplexity, perplexity, share_deviations, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings, settings_of
 from ergodica.lda.sklearn_methods import EstimatorMethods, as_counts, as_known_counts, column_names

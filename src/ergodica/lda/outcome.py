@@ -8,15 +8,21 @@ import numpy as np
 
 from ergodica.driver.loop import now
 from ergodica.host import tracing
-from ergodica.lda.augmented import Augmented
 from ergodica.lda.chains import CONVERGED_GAIN, Training, visit_seed
 from ergodica.lda.corpus import Documents, Vocabulary
+from ergodica.lda.expanded_mean import Augmented
 from ergodica.lda.finding import duplicates
 from ergodica.lda.perplexity import perplexity, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings
 from ergodica.lda.topics import (
-    BAND_EDGES, NO_BAND, NOT_POSTERIOR_BAND, POSTERIOR_BAND, SPREAD_BAND, coherence, top_words,
+    BAND_EDGES,
+    NO_BAND,
+    NOT_POSTERIOR_BAND,
+    POSTERIOR_BAND,
+    SPREAD_BAND,
+    coherence,
+    top_words,
 )  # fmt: skip
 
 DRAWS_AVERAGED = 20  # draws whose predictions are averaged, of those kept
@@ -60,7 +66,8 @@ def conclude(
         "documents": training.documents, "size": training.size, "steps": training.steps, "noise_ratio": ratio,
         "step_size": None if chain is None else step_size, "fixed_size": None if chain is None else chain.fixed_size,
         "priors": {"alpha": alpha, "gamma": np.broadcast_to(np.asarray(gamma, float), (topics,)).tolist()},
-        "tokenizer": vocabulary.tokenizer.name, "sampled_from": training.sampled_from, "gain": training.gain() if math.isfinite(training.gain()) else None,
+        "tokenizer": vocabulary.tokenizer.name, "sampled_from": training.sampled_from,
+        "gain": training.gain() if math.isfinite(training.gain()) else None,
     }  # fmt: skip
     _judge_draws(found, training, ratio)
     _describe_samples(found, training.sample.documents, training.seed)

@@ -146,9 +146,10 @@ def read_run(folder: Path) -> Fitted:
     shares = _arrays(folder / "shares.npz", shares=(None, topics), lengths=(None,))
     found = _arrays(folder / "found.npz", phi=(words, topics))["phi"] if (folder / "found.npz").exists() else None
     return Fitted(
-        _vocabulary(folder / "vocabulary.txt", words, figures.get("tokenizer")), figures.pop("parameters"), state, state.pop("counts"),
-        dict(zip(draws["steps"].tolist(), draws["phi"], strict=True)), int(draws["every"]), shares["shares"],
-        shares["lengths"], _documents(folder, len(shares["shares"])), _history(folder / "history.csv"), figures, found,
+        _vocabulary(folder / "vocabulary.txt", words, figures.get("tokenizer")), figures.pop("parameters"), state,
+        state.pop("counts"), dict(zip(draws["steps"].tolist(), draws["phi"], strict=True)), int(draws["every"]),
+        shares["shares"], shares["lengths"], _documents(folder, len(shares["shares"])),
+        _history(folder / "history.csv"), figures, found,
     )  # fmt: skip
 
 

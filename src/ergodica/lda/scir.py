@@ -29,8 +29,7 @@ import numpy as np
 
 from ergodica.lda.expanded_mean import ExpandedMean, column_sums, is_finite
 from ergodica.lda.gibbs.cached import cached_njit, prange
-from ergodica.lda.gibbs.gamma_numbers import gamma, poisson
-from ergodica.lda.gibbs.random_numbers import ZIGGURAT_TABLES, start_stream
+from ergodica.lda.gibbs.random_numbers import ZIGGURAT_TABLES, gamma, poisson, start_stream
 from ergodica.lda.steps import StepPlan, TopicChain
 from ergodica.lda.stream import DocumentBatch
 from ergodica.recipe import Recipe

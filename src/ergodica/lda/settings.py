@@ -5,8 +5,8 @@ from typing import Any
 
 from ergodica.errors import InputError
 from ergodica.host.validate import choice, positive_number, whole
+from ergodica.lda.finding import DEFAULT_ALPHA, default_gamma
 from ergodica.lda.gibbs.estimate import GIBBS_ESTIMATORS
-from ergodica.lda.priors import DEFAULT_ALPHA, default_gamma
 from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS, Preset
 
 KEPT_DRAWS, POSTERIOR_DRAWS = 20, 400

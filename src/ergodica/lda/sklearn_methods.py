@@ -11,8 +11,7 @@ import numpy as np
 from ergodica.errors import InputError
 from ergodica.lda.chains import visit_seed
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.corpus.documents import TEST_EVERY, is_csr
-from ergodica.lda.corpus.labels import NO_LABEL
+from ergodica.lda.corpus.documents import NO_LABEL, TEST_EVERY, is_csr
 from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.outcome import averaged_draws
 from ergodica.lda.perplexity import Perplexity, shares, word_probabilities

@@ -8,8 +8,8 @@ import numpy as np
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
-from ergodica.lda.corpus.options import Reading
 from ergodica.lda.corpus.sources import sources_of
+from ergodica.lda.corpus.tokenizing import Reading
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.store import DocumentStore
 

@@ -61,7 +61,7 @@ def topics_of(
             values = np.stack([draw[words, k] for draw in draws]).astype(np.float64)
             low, high = (edge.tolist() for edge in np.quantile(values, BAND_EDGES, axis=0))
         rows = zip(words, phi[words, k].tolist(), low, high, strict=True)
-        named = [TopicWord(vocabulary.words[word], *figures) for word, *figures in rows]
+        named = [TopicWord(vocabulary.words[word], mean, least, most) for word, mean, least, most in rows]
         found.append(Topic(k, float("nan") if shares is None else float(shares[k]), named))
     return found
 

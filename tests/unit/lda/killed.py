@@ -12,7 +12,7 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from ergodica.lda.learner import Learner  # noqa: E402
+from ergodica.lda.samplers import Learner  # noqa: E402
 from tests.unit.lda.small import DOCUMENTS, evaluate_often, model  # noqa: E402
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from ergodica.lda import LDA
-from ergodica.lda.learner import Learner
 from ergodica.lda.run_files import read_unfinished
+from ergodica.lda.samplers import Learner
 from tests.attacks import damage
 from tests.unit.lda.small import DOCUMENTS, learnt, model
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ergodica.lda.corpus import Documents
-from ergodica.lda.deviations import share_deviations
+from ergodica.lda.perplexity import share_deviations
 
 PHI = np.array([[0.7, 0.1, 0.2], [0.2, 0.3, 0.3], [0.1, 0.6, 0.5]], np.float32)
 OTHER = np.array([[0.1, 0.3, 0.6], [0.2, 0.5, 0.3], [0.7, 0.2, 0.1]], np.float32)

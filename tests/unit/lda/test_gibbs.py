@@ -11,8 +11,8 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents
 from ergodica.lda.gibbs import WholeCounts, counting, dense, expectations, float_counts, sparse, whole_counts
+from ergodica.lda.gibbs.cached import in_threads
 from ergodica.lda.gibbs.layout import _laid_out, from_layout, to_layout
-from ergodica.lda.gibbs.threads import in_threads
 
 REPLICAS = 1_000_000
 WITHIN = 1e-3  # of the mean over a million replicas: 2 standard errors of a sampled count would be 2e-3 / sqrt(sweeps)

@@ -6,7 +6,7 @@ import pytest
 from ergodica.errors import InputError
 from ergodica.lda import demo
 from ergodica.lda.corpus import Documents
-from ergodica.lda.corpus.numbering import numbered
+from ergodica.lda.corpus.reading import numbered
 from ergodica.lda.perplexity import HeldOut, perplexity, shares, unigram_law, word_probabilities
 
 RNG = np.random.default_rng(11)

@@ -9,10 +9,8 @@ import pytest
 
 from ergodica.host import seal
 from ergodica.lda.report import DETAIL_LEVELS, LARGEST_PAGE, page_of, write_report
-from ergodica.lda.report.content import gather
-from ergodica.lda.report.data import data_of
-from ergodica.lda.report.documents import documents_of, typical
-from ergodica.lda.report.timeline import begin_of, timeline_of
+from ergodica.lda.report.content import data_of, gather
+from ergodica.lda.report.documents import begin_of, documents_of, timeline_of, typical
 from ergodica.lda.report.words import MOST_CANDIDATES, SLIDER_GRID, WORDS_SHOWN, candidates, relevance
 from ergodica.lda.run_files import read_run
 from tests.unit.lda.report_runs import write_run

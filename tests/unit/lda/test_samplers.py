@@ -9,8 +9,8 @@ import ergodica as eg
 from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import THETA_FLOOR, ExpandedMean
 from ergodica.lda.gibbs import expectations
-from ergodica.lda.noise import StepNoise, noise_of
 from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS, PAPER_SAMPLERS
+from ergodica.lda.steps import StepNoise, noise_of
 from ergodica.phase import Evaluation
 
 ALPHA, GAMMA, SIZE = 0.2, 0.1, 3.3e6

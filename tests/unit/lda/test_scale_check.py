@@ -5,12 +5,10 @@ import pytest
 from scipy import stats
 
 from ergodica.errors import InputError
-from ergodica.lda import demo, scir
-from ergodica.lda import learner as learner_module
+from ergodica.lda import demo, samplers, scir
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.learner import Learner
-from ergodica.lda.samplers import PAPER_SAMPLERS
-from ergodica.lda.scale_check import effective_draws, ScaleCheck, at_posterior_scale, check_scales
+from ergodica.lda.samplers import PAPER_SAMPLERS, Learner
+from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales, effective_draws
 from ergodica.lda.scir import ScirLearner
 from ergodica.lda.steps import TopicChain, langevin_step
 from ergodica.lda.stream import DocumentBatch
@@ -80,12 +78,12 @@ def test_the_drift_without_phi_N_fails(monkeypatch):
 
 @pytest.mark.parametrize(("sampler", "step_size", "floor"), [("sgrld", 0.01, 1e-10), ("sgrhmc", 0.12, 4e-3)])
 def test_noise_without_the_2_fails(sampler, step_size, floor, monkeypatch):
-    right = learner_module.draws_of
+    right = samplers.draws_of
 
     def weaker(*given):
         return {slot: np.float32(np.sqrt(0.5)) * numbers for slot, numbers in right(*given).items()}
 
-    monkeypatch.setattr(learner_module, "draws_of", weaker)
+    monkeypatch.setattr(samplers, "draws_of", weaker)
     found = run(sampler, step_size, 1.0, floor)
     assert found.passed is False, found.text
 

@@ -9,8 +9,7 @@ from ergodica.errors import NonFiniteError
 from ergodica.lda import scir
 from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import ExpandedMean, phi_of
-from ergodica.lda.learner import learner_of
-from ergodica.lda.samplers import LDA_PRESETS
+from ergodica.lda.samplers import LDA_PRESETS, learner_of
 from ergodica.lda.scir import ScirLearner, transition
 from ergodica.lda.stream import DocumentBatch
 

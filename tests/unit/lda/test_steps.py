@@ -8,8 +8,7 @@ import pytest
 import ergodica as eg
 from ergodica.lda.corpus import Documents
 from ergodica.lda.expanded_mean import ExpandedMean
-from ergodica.lda.learner import learner_of
-from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS
+from ergodica.lda.samplers import LDA_PRESETS, LDA_SAMPLERS, learner_of
 from ergodica.lda.steps import Rate, TopicChain, langevin_step, splitting_step
 from ergodica.lda.stream import DocumentBatch
 

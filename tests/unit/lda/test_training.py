@@ -14,14 +14,14 @@ import pytest
 from ergodica.driver import checkpoint
 from ergodica.driver.checkpoint import Checkpoint, Saved
 from ergodica.errors import InputError, NonFiniteError
-from ergodica.lda import LDA, chains, demo
+from ergodica.lda import LDA, chains, demo, learning
 from ergodica.lda.corpus import Corpus, Documents
 from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.finding import Finder
-from ergodica.lda.kept import KeptDraws
-from ergodica.lda.learner import Learner
+from ergodica.lda.samplers import Learner
 from ergodica.lda.scir import ScirLearner
 from ergodica.lda.settings import settings_of
+from ergodica.lda.store import KeptDraws
 from ergodica.lda.stream import DocumentStream
 from ergodica.lda.topics import NO_BAND, POSTERIOR_BAND
 from tests.unit.lda import small
@@ -121,7 +121,7 @@ def short(monkeypatch):
     """Few passes while priors are learnt, and few draws."""
     evaluate_often(monkeypatch)
     monkeypatch.setattr(chains, "MOST_SETTLING", 2)
-    monkeypatch.setattr(chains, "MOST_BAND_PASSES", 4)
+    monkeypatch.setattr(learning, "MOST_BAND_PASSES", 4)
 
 
 @pytest.mark.parametrize(("place", "number"), [(Finder, 4), (Finder, 9), (ScirLearner, 2), (ScirLearner, 15)])
@@ -160,8 +160,8 @@ def test_topics_that_were_found_have_no_bands(tmp_path, busy):
 
 def test_finding_ends_where_perplexity_no_longer_falls(monkeypatch):
     model = found(bands=False, passes=None).fit(DOCUMENTS)
-    assert model.figures_["gain"] < chains.CONVERGED_GAIN
-    assert model.figures_["steps"] >= chains.FEWEST_STEPS
+    assert model.figures_["gain"] < learning.CONVERGED_GAIN
+    assert model.figures_["steps"] >= learning.FEWEST_STEPS
     assert not any("still fell" in warning for warning in model.figures_["warnings"])
     early = found(bands=False, passes=2).fit(DOCUMENTS)
     assert any("more passes may find better topics" in warning for warning in early.figures_["warnings"])

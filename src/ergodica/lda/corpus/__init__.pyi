@@ -1,11 +1,8 @@
 from .corpus import Corpus
-from .documents import Documents
-from .labels import DocumentLabel
-from .numbering import numbered
-from .options import Reading
-from .reading import texts
-from .tokenizing import words
+from .documents import DocumentLabel, Documents
+from .mediawiki import plain_text
+from .reading import numbered, texts
+from .tokenizing import Reading, words
 from .vocabulary import Vocabulary
-from .wikitext import plain_text
 
 __all__ = ["Corpus", "DocumentLabel", "Documents", "Reading", "Vocabulary", "numbered", "plain_text", "texts", "words"]

@@ -16,11 +16,9 @@ from ergodica.host.validate import whole
 from ergodica.lda.corpus import reading
 from ergodica.lda.corpus.documents import Documents
 from ergodica.lda.corpus.formats import DOCUMENT_LIMIT
-from ergodica.lda.corpus.options import Reading
 from ergodica.lda.corpus.sources import Numbers, marks_of, sources_of
-from ergodica.lda.corpus.stop_words import StopWordsLike
 from ergodica.lda.corpus.tally import Tally
-from ergodica.lda.corpus.tokenizing import TokenizerLike, is_unspaced, needs_tokenizer
+from ergodica.lda.corpus.tokenizing import Reading, StopWordsLike, TokenizerLike, is_unspaced, needs_tokenizer
 from ergodica.lda.corpus.vocabulary import Content, Vocabulary, VocabularyLike
 
 VOCABULARY_DOCUMENTS = 10_000  # of the stream's beginning, of which a vocabulary is built

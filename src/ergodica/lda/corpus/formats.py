@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.documents import words_of_bag
-from ergodica.lda.corpus.labels import NO_LABEL, DocumentLabel, is_missing, label_of
+from ergodica.lda.corpus.documents import NO_LABEL, DocumentLabel, is_missing, label_of, words_of_bag
 from ergodica.lda.corpus.opening import Chunk, Opened
-from ergodica.lda.corpus.options import PLAIN_READING, Reading
 from ergodica.lda.corpus.tally import Tally
+from ergodica.lda.corpus.tokenizing import PLAIN_READING, Reading
 
 DOCUMENT_LIMIT = 4 << 20  # bytes or characters of a document; MediaWiki's own limit is half of that
 # A record may be this many times the limit: its text is cut, but to find where it ends all of it is held.

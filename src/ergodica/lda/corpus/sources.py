@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from ergodica.errors import InputError
-from ergodica.lda.corpus.documents import Documents, is_csr, words_of_bag
+from ergodica.lda.corpus.documents import DocumentLabel, Documents, is_csr, words_of_bag
 from ergodica.lda.corpus.formats import Extracted, InMemory, JsonLines, PlainText, Reader, TextLines
-from ergodica.lda.corpus.labels import DocumentLabel
 from ergodica.lda.corpus.mediawiki import MediaWiki
 from ergodica.lda.corpus.opening import STANDARD_INPUT, Chunk, Opened, is_address, without_password
-from ergodica.lda.corpus.options import PLAIN_READING, Reading
 from ergodica.lda.corpus.tables import (
     DelimitedTable,
     ParquetTable,
@@ -25,6 +23,7 @@ from ergodica.lda.corpus.tables import (
     is_frame,
 )
 from ergodica.lda.corpus.tally import Tally
+from ergodica.lda.corpus.tokenizing import PLAIN_READING, Reading
 
 ARCHIVE_KINDS = {
     b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd",

@@ -7,8 +7,8 @@ from typing import Any
 
 from ergodica.errors import InputError
 from ergodica.host.extras import require
+from ergodica.lda.corpus.documents import LABEL_NAMES, DocumentLabel, is_missing, label_columns, label_of
 from ergodica.lda.corpus.formats import NO_DOCUMENT, RECORD_LIMITS, Parsed, Reader
-from ergodica.lda.corpus.labels import LABEL_NAMES, DocumentLabel, is_missing, label_columns, label_of
 
 SAMPLE_ROWS = 20  # that are looked at for a column of text
 ROWS_AT_A_TIME = 500  # of Arrow

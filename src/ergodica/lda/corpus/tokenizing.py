@@ -1,9 +1,14 @@
-"""Text to words: the tokenisers that have a name, those that people give, and scripts that need one of these."""
+"""Text to words, and how text is read.
+
+Tokenisers that have a name, those that people give, and scripts that need one of these; words that say nothing about a
+topic, by language; and `Reading`, the options that travel from a person to the readers as one value.
+"""
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import filterfalse
 from typing import Any
 from unicodedata import category, normalize
@@ -20,6 +25,12 @@ _LOWER_OR_GAP = bytes(ord(chr(c).lower()) if chr(c).isalpha() else ord(" ") for 
 )
 _APOSTROPHE = b"'"
 _LONGEST_CACHED = 64  # bytes; a text without spaces is one long word
+STOP_LANGUAGES = {
+    "english": "en", "german": "de", "french": "fr", "spanish": "es", "italian": "it", "portuguese": "pt",
+    "dutch": "nl", "swedish": "sv", "danish": "da", "norwegian": "no", "finnish": "fi", "polish": "pl",
+    "russian": "ru", "turkish": "tr",
+}  # fmt: skip
+StopWordsLike = str | Iterable[str] | None
 
 
 def hoffman(text: str) -> list[bytes]:
@@ -209,3 +220,63 @@ def needs_tokenizer(names: str, example: str) -> InputError:
         "tokenizer, such as tokenizer=jieba.lcut for Chinese, or for Japanese "
         "tagger = fugashi.Tagger(), tokenizer=lambda text: [word.surface for word in tagger(text)]"
     )
+
+
+@cache
+def stop_words(language: str = "en") -> frozenset[str]:
+    """The list of a language, by its name in English or its ISO code.
+
+    >>> "und" in stop_words("german"), "und" in stop_words("en")
+    (True, False)
+    """
+    code = STOP_LANGUAGES.get(language.lower(), language.lower())
+    if code not in STOP_LANGUAGES.values():
+        known = ", ".join(f"{name} ({short})" for name, short in STOP_LANGUAGES.items())
+        raise InputError(f"stopwords is {language!r}: expected one of {known}; or a list of words, or () for none")
+    text = files("ergodica.lda.corpus").joinpath("stop_lists", f"{code}.txt").read_text("utf-8")
+    return frozenset(text.split())
+
+
+def stop_words_of(given: StopWordsLike) -> frozenset[str]:
+    """The words that a person wants left out: None (English), a language, a list of words, or () for none."""
+    if given is None or isinstance(given, str):
+        return stop_words(given or "en")
+    found = frozenset(given)
+    for word in found:
+        if not isinstance(word, str):
+            raise InputError(f"stopwords has {word!r}: expected words, a language, or () for none")
+    return found
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text is read.
+
+    Attributes:
+        field: of JSON lines and tables, the one with the text; None: "text", or a table's only column of text.
+        lines: a line of a text file is a document; else the file is. JSON lines, tables and dumps stay as they are.
+        tokenizer: text to words: None or "words", "hoffman", "whitespace", or a function from a text to a list of str.
+        stopwords: left out where a vocabulary is built: None (English), a language ("german", "de"), a list, () for
+            none.
+        phrases: where a vocabulary is built, pairs of words that belong together become words: "new_york".
+    """
+
+    field: str | None = None
+    lines: bool = False
+    tokenizer: TokenizerLike = None
+    stopwords: StopWordsLike = None
+    phrases: bool = False
+
+    def __post_init__(self):
+        if self.field is not None and (not isinstance(self.field, str) or not self.field):
+            raise InputError(f"field is {self.field!r}: expected the name of a field or column")
+        for name in ("lines", "phrases"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is {getattr(self, name)!r}: expected True or False")
+        tokenizer_of(self.tokenizer)
+        if self.stopwords is not None and not isinstance(self.stopwords, str):
+            object.__setattr__(self, "stopwords", tuple(self.stopwords))  # an iterator is read once
+        stop_words_of(self.stopwords)
+
+
+PLAIN_READING = Reading()

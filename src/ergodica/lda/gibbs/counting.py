@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergodica.lda.gibbs.cached import cached_njit
+from ergodica.lda.gibbs.cached import by_parts, cached_njit, thread_count
 from ergodica.lda.gibbs.layout import BatchLayout
-from ergodica.lda.gibbs.threads import by_parts, thread_count
 from ergodica.lda.gibbs.vectors import pointer
 
 UNIT_BITS = 30

@@ -7,9 +7,8 @@ from markupsafe import Markup
 
 from ergodica.errors import InputError
 from ergodica.host.atomic_files import write_whole
-from ergodica.lda.report.content import Content, band_figures, gather
+from ergodica.lda.report.content import Content, DetailLevel, band_figures, data_of, gather
 from ergodica.lda.report.curve import MOST_POINTS, curve_svg
-from ergodica.lda.report.data import DetailLevel, data_of
 from ergodica.lda.report.topic_map import map_of
 from ergodica.lda.run_files import read_run
 from ergodica.pages import render

@@ -7,7 +7,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Reading, numbered, texts
-from ergodica.lda.corpus.labels import DocumentLabel
+from ergodica.lda.corpus.documents import DocumentLabel
 from ergodica.lda.corpus.tally import Tally
 from tests.unit.lda.corpus.dumps import WORDS, document, write
 from tests.unit.lda.corpus.test_corpus import same

@@ -4,7 +4,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Vocabulary, words
-from ergodica.lda.corpus.stop_words import stop_words
+from ergodica.lda.corpus.tokenizing import stop_words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ergodica.lda.corpus.wikitext import plain_text
+from ergodica.lda.corpus.mediawiki import plain_text
 
 CASES = {
     "template": ("a {{infobox|x={{y|z}} [[q]] }} b", "a  b"),

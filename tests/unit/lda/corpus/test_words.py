@@ -5,8 +5,15 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Corpus, Reading, Vocabulary, words
-from ergodica.lda.corpus.stop_words import STOP_LANGUAGES, stop_words
-from ergodica.lda.corpus.tokenizing import TOKENIZERS, hoffman, is_unspaced, tokenizer_called, tokenizer_of
+from ergodica.lda.corpus.tokenizing import (
+    STOP_LANGUAGES,
+    TOKENIZERS,
+    hoffman,
+    is_unspaced,
+    stop_words,
+    tokenizer_called,
+    tokenizer_of,
+)
 
 
 @pytest.mark.parametrize(

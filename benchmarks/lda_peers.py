@@ -67,7 +67,8 @@ def gensim(documents: Documents, words: int, topics: int, seed: int, passes: int
     corpus = [list(zip(ids.tolist(), counts.tolist(), strict=True)) for ids, counts in counted]
     names = {number: str(number) for number in range(words)}
     begin = time.process_time()
-    model = LdaModel(corpus, topics, id2word=names, random_state=seed, eval_every=None, passes=passes)
+    never: Any = None  # what gensim takes for it, but does not declare
+    model = LdaModel(corpus, topics, id2word=names, random_state=seed, eval_every=never, passes=passes)
     cpu = time.process_time() - begin
     phi = model.get_topics().T
     return PeerModel(f"gensim, {passes} passes", phi, phi, 1 / topics, cpu)

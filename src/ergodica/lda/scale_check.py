@@ -81,7 +81,7 @@ def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = No
 
     >>> from numpy.random import default_rng
     >>> print(check_scales(default_rng(1).gamma(400.0, size=(20, 50)), 400.0).text.split(";")[0])
-    theta_.k, which is Gamma(V alpha, 1) under the posterior: mean 400.6, expected 400 +- 2.8
+    theta_.k, which is Gamma(V alpha, 1) under the posterior: mean 399.8, expected 400 +- 2.8
     """
     from scipy import stats
 

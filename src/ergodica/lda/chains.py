@@ -36,7 +36,7 @@ NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little f
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
 # passes over the corpus while priors are learnt: until alpha stays within 3 % over the last five
 FEWEST_SETTLING, MOST_SETTLING, SETTLED_OVER, SETTLED_CHANGE = 10, 60, 5, 0.03
-MOST_PARTINGS = 5  # of topics that are alike
+MOST_PARTINGS = 5  # of topics that overlap
 CONVERGED_GAIN = 0.005  # of perplexity for twice the documents: less than that is not waited for
 FINDING, SAMPLING = "finding", "sampling"
 
@@ -66,7 +66,7 @@ class Training:
         self.history: list[HistoryRow] = []
         self.seconds = {"learning": 0.0, "evaluating": 0.0}
         self.settled, self.is_frozen, self.steps_before = 0, True, 0  # of the priors, while sampling begins
-        self.partings, self.judged_from = 0, 0  # of topics that were alike, and the documents seen at the last one
+        self.partings, self.judged_from = 0, 0  # of topics that overlapped, and the documents seen at the last one
         self.best: dict[str, np.ndarray] = {}  # before that
         self.alphas: list[float] = []  # the last that were learnt
         self.scales: dict[int, list[float]] = {}  # theta_.k after some steps, with the Langevin time first
@@ -279,8 +279,8 @@ class Training:
             self.learner.fixed_size = figures["fixed_size"]
 
     def is_best(self, stream: DocumentStream) -> bool:
-        """Once perplexity falls no more: whether finding is over. Topics that are alike are parted and it continues; it
-        is over where that did not help, with the topics as they were before, or where no two are alike."""
+        """Once perplexity falls no more: whether finding is over. Topics that overlap are parted and it continues; it
+        is over where that did not help, with the topics as they were before, or where no two overlap."""
         finder, now_at = self.finder, self.history[-1].single
         assert finder is not None
         if self.best and now_at > (1 - CONVERGED_GAIN) * float(self.best["perplexity"]):

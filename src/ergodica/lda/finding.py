@@ -1,8 +1,8 @@
 """Finding topics by averaged counts, an optimiser's answer, and the priors of a topic model, learnt on the way.
 
 Expected counts of a batch, N_wk by Gibbs sampling at phi, scaled to the tokens of the corpus, are averaged over batches
-at a rate that falls with the steps t alone, down to where n is an average over an eighth of a pass, so that nothing of it
-depends on the number of topics, on the length of documents or on the size of the corpus but by the share of a batch in it:
+at a rate that falls with the steps t alone, down to where n is an average over an eighth of a pass. Nothing of it depends
+on the number of topics or on the length of documents, and on the size of the corpus only by the share of a batch in it:
 
     n_wk <- (1 - rho) n_wk + rho (tokens of the corpus / tokens of the batch) N_wk,  rho = (1 + (t+1)/30)^-0.9 or 8 n/S
     phi_wk = (n_wk + alpha) / (n_.k + V alpha)
@@ -66,7 +66,7 @@ DENSE_UP_TO = 1_024
 SMALLEST_SCALE = 1e-25  # of n as it is stored, before it is written out again: float32 ends at 1e38
 WORTH_THREADS = 1 << 19  # numbers; with fewer, to wake a thread costs more than it saves
 DUPLICATE_OVERLAP = 0.9  # from which two topics are called one,
-PARTED_OVERLAP = 0.65  # and from which it is tried: of 50 topics of Wikipedia the two most alike have 0.55 to 0.58
+PARTED_OVERLAP = 0.65  # and from which it is tried: of 50 topics of Wikipedia the two that overlap most have 0.55 to 0.58
 START_EVENNESS = 100.0  # topics begin similar: shape of the Gamma numbers they begin with
 
 
@@ -290,7 +290,7 @@ class Finder:
 
         Two topics in one place mean that two others share one, in the same corpus, and no step of averaging leaves
         that. Whether it was so here, perplexity shows: `answer` and `return_to` are for going back. False where no two
-        are alike.
+        overlap.
         """
         self._write_out()
         overlap = overlaps(self.phi)

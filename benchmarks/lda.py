@@ -48,8 +48,8 @@ from ergodica.lda.topics import coherence, top_words
 DATA = Path(os.environ.get("ERGODICA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "wikipedia"
 HELD_OUT, WORDS, TOP = 500, 8_000, 10
 # passes for a third of the time of 100 iterations, and for a fifth of 1,000 (300 for 59,500), chosen on files 00 to 02
-QUICK = {1_000: 10, 9_500: 14, 59_500: 6}
-LONG = {1_000: 80, 9_500: 90, 59_500: 30}
+QUICK = {1_000: 12, 9_500: 14, 59_500: 6}
+LONG = {1_000: 60, 9_500: 60, 59_500: 25}
 CELLS = {
     "1000x20": 5, "1000x50": 5, "1000x200": 5, "9500x20": 5, "9500x50": 5, "9500x200": 5, "9500x1000": 1,
     "59500x50": 1, "59500x200": 1,

@@ -1,8 +1,8 @@
 """Finding topics by averaged counts, an optimiser's answer, and the priors of a topic model, learnt on the way.
 
 Expected counts of a batch, N_wk by Gibbs sampling at phi, scaled to the tokens of the corpus, are averaged over batches
-at a rate that falls with the steps t alone, down to where n is an average over an eighth of a pass. Nothing of it depends
-on the number of topics or on the length of documents, and on the size of the corpus only by the share of a batch in it:
+at a rate that falls with the steps t alone, down to where n is an average over an eighth of a pass. Nothing of it
+depends on the number of topics or the length of documents, and on the size of the corpus by the batch's share of it:
 
     n_wk <- (1 - rho) n_wk + rho (tokens of the corpus / tokens of the batch) N_wk,  rho = (1 + (t+1)/30)^-0.9 or 8 n/S
     phi_wk = (n_wk + alpha) / (n_.k + V alpha)
@@ -58,6 +58,7 @@ RATE_STEPS, RATE_POWER = 30.0, 0.9
 # passes, mean of three and of two files: 2,339 and 1,750; with 4 2,371 and 1,760, 2 2,415 and 1,766, 0 2,450 and 1,774,
 # 16 2,433
 LEAST_RATE = 8.0
+LEAST_RATE_FROM = 300  # steps: up to there a rate that falls finds more
 LARGEST_LEAST_RATE = 0.4  # where a batch is more than a twentieth of the corpus
 MEAN_EVERY = 8  # steps between two of the counts that are averaged
 # topics: beyond, the sparse kernel is several times as fast, but what it counts is noisier: at 1,000 topics and 9,500
@@ -66,7 +67,7 @@ DENSE_UP_TO = 1_024
 SMALLEST_SCALE = 1e-25  # of n as it is stored, before it is written out again: float32 ends at 1e38
 WORTH_THREADS = 1 << 19  # numbers; with fewer, to wake a thread costs more than it saves
 DUPLICATE_OVERLAP = 0.9  # from which two topics are called one,
-PARTED_OVERLAP = 0.65  # and from which it is tried: of 50 topics of Wikipedia the two that overlap most have 0.55 to 0.58
+PARTED_OVERLAP = 0.65  # and from which they are parted to see; of 50 topics of Wikipedia the largest is 0.55 to 0.58
 START_EVENNESS = 100.0  # topics begin similar: shape of the Gamma numbers they begin with
 
 
@@ -195,7 +196,8 @@ def rate_of(step: int, share: float) -> float:
     >>> round(rate_of(0, 0.001), 2), round(rate_of(10_000, 0.001), 3), round(rate_of(10_000, 0.05), 1)
     (0.97, 0.008, 0.4)
     """
-    return max((1 + (step + 1) / RATE_STEPS) ** -RATE_POWER, min(LEAST_RATE * share, LARGEST_LEAST_RATE))
+    falling = (1 + (step + 1) / RATE_STEPS) ** -RATE_POWER
+    return falling if step < LEAST_RATE_FROM else max(falling, min(LEAST_RATE * share, LARGEST_LEAST_RATE))
 
 
 class Finder:

@@ -15,7 +15,7 @@ FEWEST_PASSES = 2  # over the corpus before topics may be called found
 ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
 EFFECTIVE_SHARE = 0.5  # or this share of the draws kept, where memory allows fewer
 MOST_BAND_PASSES = 4_000  # over the corpus while sampling
-FEWEST_STEPS = 200  # before topics may be called found: at first all are similar, and perplexity may stand still
+FEWEST_STEPS = 400  # before topics may be called found: at first all are similar, and perplexity may stand still
 MOST_UNJUDGED = 50  # passes, where no document is long enough to judge by
 
 

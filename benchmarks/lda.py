@@ -48,7 +48,9 @@ from ergodica.lda.topics import coherence, top_words
 DATA = Path(os.environ.get("ERGODICA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "wikipedia"
 HELD_OUT, WORDS, TOP = 500, 8_000, 10
 # passes for a third of the time of 100 iterations, and for a fifth of 1,000 (300 for 59,500), chosen on files 00 to 02
-QUICK = {1_000: 12, 9_500: 14, 59_500: 6}
+QUICK = {1_000: 12, 9_500: 14, 59_500: 10}
+FEW_TOPICS = {1_000: 9, 9_500: 11}  # the same for 20 topics
+MANY_TOPICS = 5  # and for 1,000
 LONG = {1_000: 60, 9_500: 60, 59_500: 25}
 CELLS = {
     "1000x20": 5, "1000x50": 5, "1000x200": 5, "9500x20": 5, "9500x50": 5, "9500x200": 5, "9500x1000": 1,
@@ -140,14 +142,15 @@ def find(documents: Documents, topics: int, seed: int, passes: tuple[int, ...]) 
 
 def cell(name: str, seeds: int) -> list[Row]:
     count, topics = (int(number) for number in name.split("x"))
-    marks = (100,) if topics == 1_000 else (100, 300) if count > 10_000 and topics == 50 else (100, 200)
-    marks = (100, 1_000) if count <= 9_500 and topics <= 200 else marks
-    marks = (200,) if topics == 1_000 else marks
+    marks = (100, 1_000) if count <= 9_500 else (100, 300) if topics == 50 else (100, 200)
+    marks = (100, 200) if topics == 1_000 else marks
     find(corpus(count, 0)[0].take(range(300)), topics, 0, (2,))  # compiles
     ratios: dict[str, list[float]] = {}
     for seed in range(seeds):
         documents, held, others = corpus(count, seed)
-        ours = find(documents, topics, seed, (QUICK[count], LONG[count]))
+        quick = MANY_TOPICS if topics == 1_000 else FEW_TOPICS[count] if topics == 20 else QUICK[count]
+        long = 2 * MANY_TOPICS if topics == 1_000 else LONG[count]
+        ours = find(documents, topics, seed, (quick, long))
         mine = [(perplexity(one.phi, one.gamma, held), one.cpu, npmi(one.phi, others)) for one in ours]
         peers: dict[int, list[tuple[float, float, float]]] = {mark: [] for mark in marks}
         for eta in (0.01, 0.05):

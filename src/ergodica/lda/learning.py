@@ -31,7 +31,6 @@ class Learning:
 
     def __init__(self, training: Training, stream: DocumentStream, identity: dict[str, Any]):
         self.training, self.stream, self.identity = training, stream, identity
-        self._next_look = 0  # documents at which effective draws are counted again
 
     @property
     def label(self) -> str:
@@ -107,16 +106,24 @@ class Learning:
         return not is_young and training.gain() < CONVERGED_GAIN and training.is_best(stream)
 
     def _is_sampled(self) -> bool:
-        """Whether there are draws enough: looked at whenever the documents sampled from have grown by a quarter."""
+        """Whether there are draws enough."""
         training, store = self.training, self.stream.store
         sampled = training.documents - training.sampled_from
         if self._is_late() or (store is not None and sampled >= MOST_BAND_PASSES * len(store)):
             return True
-        if training.settings.minutes is not None or sampled < self._next_look or not training.is_frozen:
+        if training.settings.minutes is not None or not training.is_frozen or not _is_look(training.learner.steps):
             return False
-        self._next_look = math.ceil(1.25 * sampled)
         wanted = min(ENOUGH_EFFECTIVE, EFFECTIVE_SHARE * training.draws.wanted)
         return training.effective() >= wanted
+
+
+def _is_look(step: int) -> bool:
+    """Whether effective draws are counted at this step: they grow by a quarter in between, in a resumed run too.
+
+    >>> [step for step in range(1, 30) if _is_look(step)]
+    [2, 3, 4, 5, 6, 8, 10, 12, 15, 19, 23, 29]
+    """
+    return step > 1 and int(math.log(step, 1.25)) != int(math.log(step - 1, 1.25))
 
 
 def learn(work: Learning, folder: Path | None = None, show: bool = True) -> NonFiniteError | None:

@@ -284,7 +284,7 @@ def grow() -> None:
     parameters = LDA(50, progress=False).get_params()
     training = begin(settings_of(parameters), parameters, vocabulary())
     stream = DocumentStream(
-        files, vocabulary(), held_out=500, batch_size=None, passes=None, size=None, seed=0, stored=True
+        files, vocabulary(), held_out=500, batch_size=None, passes=None, size=None, seed=0, stored=True, topics=50
     )
     work, sizes = Learning(training, stream, {}), []
     for mark in (5_000, 59_500, 119_000):

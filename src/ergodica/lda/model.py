@@ -316,6 +316,7 @@ class LDA(EstimatorMethods):
             batch_size=parameters["batch_size"] if settings.finds else settings.batch_size, size=settings.size,
             visit=seen, before=before, seed=visit_seed(self._seed, f"order {seen}") % 2**32,
             stored=settings.finds and not is_part, folder=folder, reading=self._reading_options,
+            topics=parameters["topics"],
         )  # fmt: skip
 
     @property

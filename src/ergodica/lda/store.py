@@ -17,7 +17,8 @@ from ergodica.host.atomic_files import could_not
 from ergodica.lda.corpus.documents import DocumentLabel, Documents
 
 MEMORY_TOKENS = 1 << 21  # up to which documents are in memory as well: 8 MB
-TOPIC_BYTES = 256 << 20  # of the topics kept in memory: 128 million tokens; of a larger corpus none are kept
+TOPIC_BYTES = 256 << 20  # of the topics kept in memory, one or two a token; of a larger corpus none are kept
+_BYTE_TOPICS = 256  # up to which a byte is enough
 _FIRST_ROOM = 1 << 16
 _TOKEN_BYTES = 4
 DRAW_BYTES = 200 << 20  # of all draws held at a time
@@ -29,6 +30,7 @@ class DocumentStore:
 
     Args:
         folder: where the file is; None: where temporary files are.
+        topics: how many the tokens may be in.
 
     >>> store = DocumentStore()
     >>> store.append(Documents.of([[5, 6], [7]]))
@@ -36,12 +38,12 @@ class DocumentStore:
     ([7, 5, 6], 3, 2)
     """
 
-    def __init__(self, folder: Path | None = None):
+    def __init__(self, folder: Path | None = None, topics: int = 1 << 16):
         self._file: BufferedRandom | None = None
         self._folder = folder
         self._starts, self._count = np.zeros(_FIRST_ROOM, np.int64), 0
         self._words: np.ndarray | None = np.zeros(_FIRST_ROOM, np.int32)
-        self._topics = np.zeros(_FIRST_ROOM, np.uint16)
+        self._topics = np.zeros(_FIRST_ROOM, np.uint8 if topics <= _BYTE_TOPICS else np.uint16)
         self.keeps_topics = True
         self.weights = np.zeros(_FIRST_ROOM, np.float32)
         """By document: how much of the averaged counts is its own (`Finder`)."""
@@ -75,8 +77,8 @@ class DocumentStore:
             self._words[before : self.tokens] = documents.words
         else:
             self._words = None
-        self.keeps_topics = self.keeps_topics and 2 * self.tokens <= TOPIC_BYTES
-        self._topics = _with_room(self._topics, self.tokens) if self.keeps_topics else np.zeros(0, np.uint16)
+        self.keeps_topics = self.keeps_topics and self._topics.itemsize * self.tokens <= TOPIC_BYTES
+        self._topics = _with_room(self._topics, self.tokens) if self.keeps_topics else self._topics[:0]
 
     def take(self, places: Sequence[int] | np.ndarray) -> Documents:
         """The documents with these numbers, in this order."""
@@ -95,7 +97,7 @@ class DocumentStore:
 
     def topics(self, places: np.ndarray) -> np.ndarray:
         """Where the last visits to these documents ended, by token."""
-        return self._topics[self._tokens_of(places)]
+        return self._topics[self._tokens_of(places)].astype(np.uint16)
 
     def keep_topics(self, places: np.ndarray, topics: np.ndarray) -> None:
         if self.keeps_topics:

@@ -48,6 +48,7 @@ class DocumentStream:
         stored: text is read and tokenised once, and later passes, each in an order of its own, are over the store.
         folder: for the store.
         reading: how text is read, as `Corpus` takes it.
+        topics: how many the tokens may be in.
 
     All it says depends on the cursor alone, so that a run that is resumed sees the same.
     """
@@ -55,7 +56,7 @@ class DocumentStream:
     def __init__(
         self, given: Any, vocabulary: VocabularyLike | None, *, held_out: int, batch_size: int | None,
         passes: int | None, size: float | None, seed: int, visit: int = 0, before: float = 0, stored: bool = False,
-        folder: Path | None = None, reading: dict[str, Any] | None = None,
+        folder: Path | None = None, reading: dict[str, Any] | None = None, topics: int = 1 << 16,
     ):  # fmt: skip
         self._size, self._passes, self._batch_size, self._seed = size, passes, batch_size, seed
         self._visit, self._before = visit, before
@@ -72,7 +73,7 @@ class DocumentStream:
             )  # fmt: skip
         elif vocabulary is not None and Vocabulary.given(vocabulary).words != given.vocabulary.words:
             raise InputError("the corpus has another vocabulary than the model: leave one of them out")
-        self.store = DocumentStore(folder) if stored and self._is_ours else None
+        self.store = DocumentStore(folder, topics) if stored and self._is_ours else None
         self._lap, self._row = 0, 0  # of the store: the pass, and the documents of it given out
         self._order = np.zeros(0, np.int64)
 

@@ -43,7 +43,9 @@ class DocumentStore:
         self._folder = folder
         self._starts, self._count = np.zeros(_FIRST_ROOM, np.int64), 0
         self._words: np.ndarray | None = np.zeros(_FIRST_ROOM, np.int32)
-        self._topics = np.zeros(_FIRST_ROOM, np.uint8 if topics <= _BYTE_TOPICS else np.uint16)
+        # all at once: what is never written to takes no memory, and nothing is copied as the corpus grows
+        kind = np.uint8 if topics <= _BYTE_TOPICS else np.uint16
+        self._topics = np.zeros(TOPIC_BYTES // np.dtype(kind).itemsize, kind)
         self.keeps_topics = True
         self.weights = np.zeros(_FIRST_ROOM, np.float32)
         """By document: how much of the averaged counts is its own (`Finder`)."""
@@ -77,8 +79,8 @@ class DocumentStore:
             self._words[before : self.tokens] = documents.words
         else:
             self._words = None
-        self.keeps_topics = self.keeps_topics and self._topics.itemsize * self.tokens <= TOPIC_BYTES
-        self._topics = _with_room(self._topics, self.tokens) if self.keeps_topics else self._topics[:0]
+        if self.tokens > len(self._topics):
+            self.keeps_topics, self._topics = False, np.zeros(0, self._topics.dtype)
 
     def take(self, places: Sequence[int] | np.ndarray) -> Documents:
         """The documents with these numbers, in this order."""

@@ -17,6 +17,8 @@ from ergodica.lda.store import DocumentStore
 ENOUGH_DOCUMENTS = 50_000
 SMALLEST_BATCH, LARGEST_BATCH = 50, 200  # documents, between which a batch is a twentieth of the corpus
 BATCH_SHARE = 0.05
+# documents that are shuffled at a time while text is read: fewer where later passes are in any order
+WHOLE_BUFFER, STORED_BUFFER = 4_096, 1_024
 
 
 class DocumentBatch(NamedTuple):
@@ -69,7 +71,8 @@ class DocumentStream:
                 reads = self._passes = None if can_repeat else 1
             self.corpus = Corpus(
                 given, vocabulary, held_out=held_out, batch_size=batch_size or LARGEST_BATCH, seed=seed,
-                passes=1 if stored else reads, **(reading or {}),
+                passes=1 if stored else reads, shuffle_buffer=STORED_BUFFER if stored else WHOLE_BUFFER,
+                **(reading or {}),
             )  # fmt: skip
         elif vocabulary is not None and Vocabulary.given(vocabulary).words != given.vocabulary.words:
             raise InputError("the corpus has another vocabulary than the model: leave one of them out")

@@ -23,7 +23,7 @@ FIRST_GROUP = 500  # documents; doubled from one group to the next: the first ba
 MOST_TOKENS = 1 << 24  # a group ends here at the latest: 64 MB
 SHORTEST_DOCUMENT = 2  # words of the vocabulary; one word says nothing about which words come together
 MOST_UNSPACED = 20  # documents that come to nothing for want of spaces between words, before the corpus is refused
-MOST_HASHES = 1 << 18  # of documents, to count copies: 30 MB
+MOST_HASHES = 1 << 18  # of documents, to count copies: 4 MB
 AT_A_TIME = 500  # documents
 NO_WORDS = np.zeros(0, np.int32)
 
@@ -240,27 +240,40 @@ class Rows:
 
 
 class Copies:
-    """Which of the first 262,144 documents are copies of others; a run that is resumed begins with none."""
+    """Which of the first 262,144 documents are copies of others; a run that is resumed begins with none.
+
+    A table of hashes of one size, so that memory does not grow: open addressing, at most half full.
+    """
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
-        self._held_out: frozenset[int] = frozenset()
+        self._table, self._count = np.zeros(2 * MOST_HASHES, np.int64), 0
+        self._held_out: list[int] = []
 
     def begin(self) -> None:
         """What was seen until now was held out, and is in no pass."""
-        self._held_out = frozenset(self._seen)
+        self._held_out = self._table[self._table != 0].tolist()
 
     def forget(self) -> None:
         """Reading starts again."""
-        self._seen = set(self._held_out)
+        self._table[:], self._count = 0, 0
+        for number in self._held_out:
+            self._add(number)
 
     def has(self, content: Any) -> bool:
         """Whether the same text was here before; of documents of numbers, which are often equal, never."""
-        if isinstance(content, np.ndarray) or len(self._seen) >= MOST_HASHES:
+        if isinstance(content, np.ndarray) or self._count >= MOST_HASHES:
             return False
-        number, count = hash(content if isinstance(content, str) else tuple(content)), len(self._seen)
-        self._seen.add(number)
-        return len(self._seen) == count
+        return not self._add(hash(content if isinstance(content, str) else tuple(content)) or 1)
+
+    def _add(self, number: int) -> bool:
+        """Whether it is new."""
+        place = number % len(self._table)
+        while self._table[place] not in (0, number):
+            place = (place + 1) % len(self._table)
+        is_new = self._table[place] == 0
+        self._table[place] = number
+        self._count += bool(is_new)
+        return bool(is_new)
 
 
 def taken(item: ReadItem, vocabulary: Vocabulary, tally: Tally, copies: Copies) -> np.ndarray | None:

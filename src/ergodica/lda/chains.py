@@ -14,12 +14,12 @@ from ergodica.driver.checkpoint import Saved, Snapshot
 from ergodica.driver.loop import now
 from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents, Vocabulary
-from ergodica.lda.expanded_mean import AllTopics, Augmented, ExpandedMean, column_sums
+from ergodica.lda.expanded_mean import AllTopics, Augmented, ExpandedMean, column_sums, draw_topics
 from ergodica.lda.finding import Finder, LearntPriors, TopicPrior, learnt_priors
 from ergodica.lda.perplexity import HeldOut, HistoryRow
 from ergodica.lda.run_files import TopicDrawFiles
 from ergodica.lda.samplers import learner_of
-from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales, effective_draws
+from ergodica.lda.scale_check import EffectiveDraws, ScaleCheck, at_posterior_scale, check_scales, effective_draws
 from ergodica.lda.settings import TopicSettings
 from ergodica.lda.steps import StepNoise, TopicChain, langevin_step, noise_of, splitting_step
 from ergodica.lda.store import KeptDraws, Reservoir
@@ -34,8 +34,8 @@ NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little f
 # the fraction of the way to the counts of all tokens that phi moves in a step while sampling: SCIR's transitions are
 # exact but for theta_.k, which is held over a step; Euler's step and the splitting have boundaries at 0
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
-# passes over the corpus while priors are learnt: until alpha stays within 3 % over the last five
-FEWEST_SETTLING, MOST_SETTLING, SETTLED_OVER, SETTLED_CHANGE = 10, 60, 5, 0.03
+# passes over the corpus while priors are learnt: until the means of the last two quarters are within 3 %
+FEWEST_SETTLING, MOST_SETTLING, SETTLED_CHANGE = 16, 60, 0.03
 MOST_PARTINGS = 5  # of topics that overlap
 CONVERGED_GAIN = 0.005  # of perplexity for twice the documents: less than that is not waited for
 FINDING, SAMPLING = "finding", "sampling"
@@ -68,8 +68,9 @@ class Training:
         self.settled, self.is_frozen, self.steps_before = 0, True, 0  # of the priors, while sampling begins
         self.partings, self.judged_from = 0, 0  # of topics that overlapped, and the documents seen at the last one
         self.best: dict[str, np.ndarray] = {}  # before that
-        self.alphas: list[float] = []  # the last that were learnt
-        self.scales: dict[int, list[float]] = {}  # theta_.k after some steps, with the Langevin time first
+        self.trail: list[list[float]] = []  # alpha and gamma as they were learnt, pass by pass
+        self.is_settled = True
+        self.scales: dict[int, list[float]] = {}  # theta_.k after some steps
         self._written: dict[int, str] = {}  # the SHA-256 of draws that are beside a checkpoint already
 
     @property
@@ -122,22 +123,18 @@ class Training:
     def _whole(self, batch: DocumentBatch) -> DocumentBatch:
         """A batch as the chain takes it: of a chain that counts all tokens it stands for the corpus as it is."""
         model = self.learner.model
-        if not isinstance(model, Augmented) or batch.places is None:
+        if not isinstance(model, Augmented):
             return batch
-        model.state.places = batch.places
-        return batch._replace(size=len(batch.documents) * batch.size / len(model.state.store))
+        model.state.places = np.zeros(0, np.int64) if batch.places is None else batch.places
+        return batch._replace(size=len(batch.documents))
 
     def _keep_draw(self) -> None:
         step, learner = self.learner.steps, self.learner
         if not self.draws.is_due(step):
             return
         self.draws.add(step, learner.phi)
-        size = learner.fixed_size
-        if size is not None:
-            time = step * langevin_step(
-                size, self.settings.friction if "momentum" in learner.recipe.diffusion else None
-            )
-            self.scales[step] = [time, *learner.theta.sum(axis=0, dtype=np.float64).tolist()]
+        if learner.fixed_size is not None:
+            self.scales[step] = learner.theta.sum(axis=0, dtype=np.float64).tolist()
             self.scales = {at: row for at, row in self.scales.items() if at in self.draws.held}
 
     def begin_sampling(self, stream: DocumentStream) -> None:
@@ -146,6 +143,8 @@ class Training:
         assert finder is not None
         given = self.settings.alpha_given, self.settings.gamma_given
         start = LearntPriors(finder.prior.gamma, finder.alpha)
+        if stream.store is not None:
+            draw_topics(stream.store, finder.phi, start.gamma, visit_seed(self.seed, "begin"))
         priors = self._priors(start, stream)
         model = self._posterior(priors.alpha, priors.gamma, stream)
         self.is_frozen = not isinstance(model, Augmented) or None not in given
@@ -163,23 +162,26 @@ class Training:
     def settle(self, stream: DocumentStream) -> None:
         """After a pass over the corpus: learn the priors from the topics as sampled now, and freeze them if they stay.
 
-        That is Monte Carlo EM (Wei and Tanner, 1990): the topics are drawn from their posterior given the priors, the
-        priors made likeliest given the topics. Those that the finder leaves are too sparse to learn alpha from.
+        That is stochastic EM (Celeux and Diebolt, 1985): topics are drawn from their posterior given the priors, priors
+        made likeliest given the topics; they are frozen at their mean over the last half of the passes.
         """
         chain = self.learner
         old = LearntPriors(np.asarray(chain.model.gamma), chain.model.alpha)
         new = self._priors(old, stream)
         self.settled += 1
-        self.alphas = [*self.alphas, new.alpha][-SETTLED_OVER:]
-        is_still = len(self.alphas) == SETTLED_OVER and max(self.alphas) <= (1 + SETTLED_CHANGE) * min(self.alphas)
-        self.is_frozen = (is_still and self.settled >= FEWEST_SETTLING) or self.settled >= MOST_SETTLING
+        self.trail.append([new.alpha, *new.gamma.tolist()])
+        self.is_settled = self.settled >= FEWEST_SETTLING and _is_still(np.array(self.trail))
+        self.is_frozen = self.is_settled or self.settled >= MOST_SETTLING
+        if self.is_frozen:
+            mean = np.mean(self.trail[len(self.trail) // 2 :], axis=0)
+            new = LearntPriors(mean[1:].astype(np.float32), float(mean[0]))
         self._start_chain(replace(chain.model, alpha=new.alpha, gamma=new.gamma), chain.phi)
 
     def _posterior(self, alpha: float, gamma: np.ndarray, stream: DocumentStream) -> ExpandedMean:
         """What is sampled: with the topics of all tokens where they are kept, else from batches alone."""
         model = replace(self.model, size=1, alpha=alpha, gamma=gamma)
-        if stream.store is None or not stream.store.keeps_topics:
-            return model
+        if stream.store is None or not stream.store.keeps_topics or self.settings.size not in (None, len(stream.store)):
+            return model  # S documents of which only some are here have other conditionals
         numbers = {one.name: getattr(model, one.name) for one in fields(model)}
         return Augmented(**numbers, state=AllTopics(stream.store, model.words, model.topics))
 
@@ -188,7 +190,10 @@ class Training:
         noise = self.noise()
         if isinstance(chain.model, Augmented):
             totals, scales = column_sums(chain.model.state.counts), column_sums(chain.theta)
-            moved = AUGMENTED_RATES[self.settings.sampler] / float(np.max(1 + totals / scales))
+            by_topic = AUGMENTED_RATES[self.settings.sampler] / (1 + totals / scales)
+            moved = float(by_topic.min())
+            if self.settings.sampler == "scir":  # whose columns have steps of their own: a small topic moves as far
+                chain.topic_steps = by_topic / moved
             return (
                 moved
                 if "momentum" not in chain.recipe.diffusion
@@ -224,14 +229,16 @@ class Training:
         """Of the law of theta_.k; None where no chain was given its scale."""
         if self.finder is None or self._learner is None or not self.scales:
             return None
-        rows = np.array([row for _, row in sorted(self.scales.items())])
-        model = self.learner.model
-        return check_scales(rows[:, 1:], model.words * model.alpha, rows[:, 0])
+        chain, steps = self.learner, np.array(sorted(self.scales))
+        friction = self.settings.friction if "momentum" in chain.recipe.diffusion else None
+        times = steps[:, None] * langevin_step(chain.fixed_size or 0.0, friction) * chain.topic_steps
+        rows = np.array([self.scales[step] for step in steps.tolist()])
+        return check_scales(rows, chain.model.words * chain.model.alpha, np.broadcast_to(times, rows.shape))
 
-    def effective(self) -> float:
+    def effective(self) -> EffectiveDraws:
         """Effective draws among those kept; NaN where there are too few."""
         held = self.draws.chosen(self.learner.steps) if self._learner is not None else {}
-        return effective_draws(np.stack(list(held.values()))).median if len(held) > 1 else math.nan
+        return effective_draws(np.stack(list(held.values()))) if len(held) > 1 else EffectiveDraws(math.nan, math.nan)
 
     def is_evaluation_due(self) -> bool:
         watched = self.held_out or self.watched
@@ -269,6 +276,12 @@ class Training:
         seen = np.log([row.documents - self.judged_from for row in rows])
         logs = np.log([row.single for row in rows])
         return float(np.interp(seen[-1] - math.log(2), seen, logs) - logs[-1])
+
+    def find_on(self) -> None:
+        """Back to finding, for documents that come after a chain has sampled."""
+        if self.finder is not None and self._learner is not None:
+            self._learner, self.scales, self.settled, self.is_frozen, self.trail = None, {}, 0, True, []
+            self.draws = KeptDraws(self.draws.wanted, (self.model.words, self.model.topics))
 
     def resume(self, state: dict[str, np.ndarray], figures: dict[str, Any]) -> None:
         """Continue where a finished run ended: finding, or the chain where there is no finder."""
@@ -310,7 +323,7 @@ class Training:
             "history": [list(row) for row in self.history], "phase": self.phase, "sampled_from": self.sampled_from,
             "fixed_size": None if self._learner is None else self._learner.fixed_size, "labels": labels,
             "partings": [self.partings, self.judged_from],
-            "settled": [self.settled, self.is_frozen, self.steps_before, self.alphas],
+            "settled": [self.settled, self.is_frozen, self.steps_before, self.trail, self.is_settled],
             "chain_alpha": None if self._learner is None else self._learner.model.alpha,
             "scales": {str(step): row for step, row in self.scales.items()},
         }  # fmt: skip
@@ -323,7 +336,7 @@ class Training:
             state = {name.removeprefix("finder_"): a for name, a in arrays.items() if name.startswith("finder_")}
             self.finder.restore(state)
             if record["phase"] == SAMPLING and stream is not None:
-                self.settled, self.is_frozen, self.steps_before, self.alphas = record["settled"]
+                self.settled, self.is_frozen, self.steps_before, self.trail, self.is_settled = record["settled"]
                 model = self._posterior(record["chain_alpha"], arrays["chain_gamma"], stream)
                 seed = visit_seed(self.seed, f"chain {self.settled}") % 2**32
                 settings = replace(self.settings, alpha=model.alpha)
@@ -341,13 +354,21 @@ class Training:
         self.draws.restore(int(record["every"]), draws)
         self.scales = {int(step): row for step, row in record["scales"].items()}
         if "watched_total" in arrays:
-            self.watched = _watched(self.sample.documents, self.seed)
+            documents = Documents(arrays["watched_starts"], arrays["watched_words"])
+            self.watched = HeldOut(documents, visit_seed(self.seed, "watched"))
         for name, watched in (("held", self.held_out), ("watched", self.watched)):
             if watched is not None and f"{name}_total" in arrays:
                 watched.restore(name, arrays)
 
 
 WATCHED_DOCUMENTS = 250
+
+
+def _is_still(trail: np.ndarray) -> bool:
+    """Whether alpha and the sum of gamma, (passes, 1 + K), no longer drift."""
+    both, quarter = np.log(np.column_stack([trail[:, 0], trail[:, 1:].sum(axis=1)])), len(trail) // 4
+    last, before = both[-quarter:].mean(axis=0), both[-2 * quarter : -quarter].mean(axis=0)
+    return bool(np.abs(last - before).max() < SETTLED_CHANGE)
 
 
 def _watched(documents: Documents, seed: int) -> HeldOut | None:

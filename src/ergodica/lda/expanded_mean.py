@@ -40,7 +40,7 @@ THETA_FLOOR = 1e-10
 # A probability below this is no float32, and Gibbs sampling needs a positive one for every word that occurs.
 _LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _SUM_BLOCKS = 64
-COUNTED_ONCE = np.float32(1)  # a token
+COUNTED_ONCE = np.int64(1)  # a token
 
 
 @dataclass(frozen=True)
@@ -185,22 +185,42 @@ class AllTopics:
 
     def __init__(self, store: DocumentStore, words: int, topics: int):
         self.store, self.places = store, np.zeros(0, np.int64)
-        self.counts = np.zeros((words, topics), np.float32)  # whole numbers, exact up to 2^24
+        self.documents, self._counts = len(store), np.zeros((words, topics), np.int64)
         for first in range(0, len(store), _AT_A_TIME):
             places = np.arange(first, min(first + _AT_A_TIME, len(store)))
-            _tally(self.counts, store.take(places).words, store.topics(places), COUNTED_ONCE)
+            _tally(self._counts, store.take(places).words, store.topics(places), COUNTED_ONCE)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(words, topics) float32."""
+        return self._counts.astype(np.float32)
 
     def sweep(self, phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, visit: int, seed: int) -> None:
         """Draw the topics of the documents at `places` again."""
+        if len(self.places) != len(documents) or self.places.max(initial=-1) >= self.documents:
+            raise InputError("these documents are not those whose topics are counted: fit again")
         before = self.store.topics(self.places)
         after = before.copy()
         expectations(
             phi, documents, gamma, sweeps=1, burn_in=0, seed=seed, visit=visit, estimator="sampled", want="shares",
             start="given", topics=after,
         )  # fmt: skip
-        _tally(self.counts, documents.words, before, -COUNTED_ONCE)
-        _tally(self.counts, documents.words, after, COUNTED_ONCE)
+        _tally(self._counts, documents.words, before, -COUNTED_ONCE)
+        _tally(self._counts, documents.words, after, COUNTED_ONCE)
         self.store.keep_topics(self.places, after)
+
+
+def draw_topics(store: DocumentStore, phi: np.ndarray, gamma: np.ndarray, seed: int) -> None:
+    """The topics of all tokens again, at phi: those where they were left belong to topics as they moved."""
+    for first in range(0, len(store) if store.keeps_topics else 0, _AT_A_TIME):
+        places = np.arange(first, min(first + _AT_A_TIME, len(store)))
+        documents = store.take(places)
+        topics = np.zeros(documents.tokens, np.uint16)
+        expectations(
+            phi, documents, gamma, sweeps=_FIRST_SWEEPS, burn_in=_FIRST_SWEEPS - 1, seed=seed, visit=first,
+            estimator="sampled", want="shares", start="phi", topics=topics,
+        )  # fmt: skip
+        store.keep_topics(places, topics)
 
 
 @dataclass(frozen=True)
@@ -222,6 +242,7 @@ class Augmented(ExpandedMean):
 
 
 _AT_A_TIME = 5_000  # documents
+_FIRST_SWEEPS = 10
 _SMALLEST = np.float32(1e-37)  # theta may be 0 in SCIR, but a word that occurs must have a topic
 
 

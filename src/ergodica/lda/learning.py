@@ -13,6 +13,7 @@ from ergodica.lda.stream import DocumentStream
 
 FEWEST_PASSES = 2  # over the corpus before topics may be called found
 ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
+LEAST_EFFECTIVE = 0.25  # and at least this share of them for the topic that has fewest,
 EFFECTIVE_SHARE = 0.5  # or this share of the draws kept, where memory allows fewer
 MOST_BAND_PASSES = 4_000  # over the corpus while sampling
 FEWEST_STEPS = 400  # before topics may be called found: at first all are similar, and perplexity may stand still
@@ -71,7 +72,8 @@ class Learning:
     def _learn_batch(self) -> bool:
         training, begin = self.training, now()
         if training.finder is not None and training.phase == FINDING and self._is_found():
-            if not training.settings.samples:
+            # a chain needs all documents, and time
+            if not training.settings.samples or self._is_late() or self.stream.lap == 0:
                 return False
             training.begin_sampling(self.stream)
         elif training.finder is not None and training.phase == SAMPLING:
@@ -113,8 +115,8 @@ class Learning:
             return True
         if training.settings.minutes is not None or not training.is_frozen or not _is_look(training.learner.steps):
             return False
-        wanted = min(ENOUGH_EFFECTIVE, EFFECTIVE_SHARE * training.draws.wanted)
-        return training.effective() >= wanted
+        wanted, found = min(ENOUGH_EFFECTIVE, EFFECTIVE_SHARE * training.draws.wanted), training.effective()
+        return found.median >= wanted and found.least >= LEAST_EFFECTIVE * wanted
 
 
 def _is_look(step: int) -> bool:

@@ -140,6 +140,8 @@ class LDA(EstimatorMethods):
         """
         settings = settings_of(self._parameters)
         training = self._going_on(settings)
+        if training is not None:
+            training.find_on()
         stream = self._stream(corpus, settings, training, is_part=True)
         if training is None:
             training = begin(settings, self._parameters, stream.corpus.vocabulary)

@@ -49,6 +49,9 @@ def conclude(
     begin, topics = now(), training.model.topics
     chain = training.learner if training.phase == "sampling" else None
     draws = {} if chain is None else training.draws.chosen(chain.steps)
+    if not draws and training.finder is not None:  # stopped before the first draw: what was found stands
+        training.find_on()
+        chain = None
     found = Fitted(
         vocabulary, _plain_parameters(parameters), _state(training),
         training.counts.copy(), draws, training.draws.every, np.zeros((0, topics)), np.zeros(0, int), [],
@@ -112,8 +115,10 @@ def _judge_draws(fitted: Fitted, training: Training, ratio: float) -> None:
     check, effective = training.scale_check(), training.effective()
     if check is not None:
         figures["scale_check"] = {"passed": check.passed, "text": check.text}
-    figures["effective_draws"] = None if math.isnan(effective) else effective
-    is_enough = effective >= FEWEST_EFFECTIVE
+    figures["effective_draws"] = None if math.isnan(effective.median) else effective.median
+    figures["least_effective"] = None if math.isnan(effective.least) else effective.least
+    figures["priors_settled"] = training.is_settled
+    is_enough = effective.least >= FEWEST_EFFECTIVE
     if is_enough and ratio <= POSTERIOR_NOISE and check is not None and check.passed:
         figures["band"] = POSTERIOR_BAND
     elif check is not None and check.passed is False:
@@ -217,16 +222,17 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
     ratio, effective, scale = figures["noise_ratio"], figures["effective_draws"], figures["scale_check"]
     told = "was not measured" if math.isnan(ratio) else f"is {ratio:.2g} of the injected noise"
     rows.append(("gradient noise", None if math.isnan(ratio) else ratio <= POSTERIOR_NOISE, f"gradient noise {told}"))
+    least = figures.get("least_effective")
     told = "were not counted" if effective is None else f"{effective:,.0f} effective draws"
-    rows.append(("effective draws", None if effective is None else effective >= FEWEST_EFFECTIVE, told))
-    rows.append(
-        (
-            "scale of theta",
-            None if scale is None else scale["passed"],
-            "not checked" if scale is None else scale["text"],
-        )
-    )
-    rows.append(
-        ("other modes", None, "one chain from one start: other sets of topics as likely as these were not looked for")
-    )
+    told += "" if least is None else f", {least:,.0f} of the topic that has fewest"
+    rows.append(("effective draws", None if least is None else least >= FEWEST_EFFECTIVE, told))
+    if scale is None:
+        rows.append(("scale of theta", None, "not checked"))
+    else:
+        rows.append(("scale of theta", scale["passed"], scale["text"]))
+    is_settled = figures.get("priors_settled")
+    told = "still drifted when they were frozen" if is_settled is False else "were learnt until they stayed, or given"
+    rows.append(("priors", is_settled, f"alpha and gamma {told}"))
+    told = "one chain from one start: other sets of topics as likely as these were not looked for"
+    rows.append(("other modes", None, told))
     return [dict(zip(("name", "passed", "text"), row, strict=True)) for row in rows]

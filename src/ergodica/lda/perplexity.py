@@ -177,7 +177,8 @@ class HeldOut:
         """For a checkpoint."""
         return {
             f"{name}_total": self.total.copy(), f"{name}_evaluations": np.array(self.evaluations),
-            f"{name}_topics": self._topics.copy(),
+            f"{name}_topics": self._topics.copy(), f"{name}_starts": self.documents.starts,
+            f"{name}_words": self.documents.words,
         }  # fmt: skip
 
     def restore(self, name: str, saved: dict[str, np.ndarray]) -> None:

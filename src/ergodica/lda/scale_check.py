@@ -25,7 +25,7 @@ FALSE_ALARM = 1e-3
 # In sds of theta_.k, and of its variance: what a step of finite length may do. Bands of phi do not feel that.
 TOLERATED = 0.1
 FEWEST_RANKED_DRAWS = 8  # below that there is nothing to estimate from
-LOW_QUANTILE = 0.05
+_MOST_COLUMNS = 16  # topics whose times are looked at
 _FURTHEST = 8.0  # sds; beyond, how far out a number is does not matter
 
 
@@ -77,7 +77,8 @@ def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = No
     Args:
         scales: (draws, K).
         shape: V alpha.
-        times: of the draws, the sum of the (Langevin) step sizes; None: unknown, as if all draws were one.
+        times: of the draws, the sum of the (Langevin) step sizes, (draws,) or for each topic (draws, K); None: unknown,
+            as if all draws were one.
 
     >>> from numpy.random import default_rng
     >>> print(check_scales(default_rng(1).gamma(400.0, size=(20, 50)), 400.0).text.split(";")[0])
@@ -88,8 +89,9 @@ def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = No
     draws, topics = np.shape(scales)
     if times is not None and len(times) != draws:
         raise InputError(f"{len(times)} times for {draws} draws: expected one for each")
+    times = np.zeros(1) if times is None or not draws else np.asarray(times, np.float64)
     law, scales = stats.gamma(shape), np.asarray(scales, np.float64)
-    correlation = _correlations(np.zeros(1) if times is None or not draws else np.asarray(times, np.float64))
+    correlation = _correlations(times if times.ndim == 2 else times[:, None])
     mean_error = math.sqrt(correlation[0] / topics)
     freedom = topics / correlation[1]
     figures = {
@@ -112,16 +114,17 @@ def check_scales(scales: np.ndarray, shape: float, times: np.ndarray | None = No
 
 
 def _correlations(times: np.ndarray) -> tuple[float, float]:
-    """Means over all pairs of draws of exp(-|s - t|) and of its square."""
-    apart = np.abs(times[:, None] - times)
+    """Means over all pairs of draws, and over topics, of exp(-|s - t|) and of its square; (draws, topics)."""
+    columns = np.unique(np.linspace(0, times.shape[1] - 1, min(_MOST_COLUMNS, times.shape[1])).astype(int))
+    apart = np.abs(times[:, None, columns] - times[None][:, :, columns])
     return float(np.mean(np.exp(-apart))), float(np.mean(np.exp(-2 * apart)))
 
 
 class EffectiveDraws(NamedTuple):
-    """Effective sizes of the probabilities of top words: their median, and what 95 % of them exceed."""
+    """Effective sizes of the probabilities of top words: their median, and that of the topic which has fewest."""
 
     median: float
-    low: float
+    least: float
 
 
 def effective_draws(draws: np.ndarray, count: int = 10) -> EffectiveDraws:
@@ -134,5 +137,5 @@ def effective_draws(draws: np.ndarray, count: int = 10) -> EffectiveDraws:
         return EffectiveDraws(np.nan, np.nan)
     words = top_words(np.asarray(np.mean(draws, axis=0, dtype=np.float64)), count)  # (topics, count)
     values = np.asarray(draws[:, words, np.arange(len(words))[:, None]], np.float64)
-    sizes = size_of_mean(values[None]).ravel()
-    return EffectiveDraws(float(np.nanmedian(sizes)), float(np.nanquantile(sizes, LOW_QUANTILE)))
+    sizes = np.nan_to_num(size_of_mean(values[None]).reshape(words.shape), nan=0.0)
+    return EffectiveDraws(float(np.median(sizes)), float(np.median(sizes, axis=1).min()))

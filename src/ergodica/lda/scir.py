@@ -61,8 +61,8 @@ class ScirLearner(TopicChain):
         scale = model.size / len(batch.documents)
         rates = 1 + scale * column_sums(found.counts) / sums
         theta = transition(
-            self._theta, found.words, found.counts, rates, alpha=model.alpha, scale=scale, step_size=step_size,
-            seed=self.seed, step=self._steps,
+            self._theta, found.words, found.counts, rates, alpha=model.alpha, scale=scale,
+            step_size=step_size * self.topic_steps, seed=self.seed, step=self._steps,
         )  # fmt: skip
         if is_finite(theta) and column_sums(theta).all():
             self._theta, self._steps = theta, self._steps + 1
@@ -81,7 +81,7 @@ class ScirLearner(TopicChain):
 
 def transition(
     theta: np.ndarray, words: np.ndarray, counts: np.ndarray, rates: np.ndarray, *, alpha: float, scale: float,
-    step_size: float, seed: int, step: int,
+    step_size: float | np.ndarray, seed: int, step: int,
 ) -> np.ndarray:  # fmt: skip
     """theta' after the time `step_size`: (V, K) float32, exact for a and b held.
 
@@ -91,7 +91,7 @@ def transition(
 
     Args:
         words, counts: N of the words (m,) that occur, (m, K). scale: S/n, so that a = alpha + scale N.
-        rates: b, one for every topic.
+        rates: b, one for every topic. step_size: a number, or one for every topic.
     """
     kept = np.exp(-rates * step_size)
     twice_c = -np.expm1(-rates * step_size) / rates

@@ -86,6 +86,7 @@ class TopicChain(ABC):
         self.model, self.seed, self.plan = model, seed, plan
         self._sizes = None if isinstance(plan, Rate) else StepSizes(plan, MOST_STEPS)
         self._relaxation = 1.0  # b of a rate, by the last batch
+        self.topic_steps: np.ndarray = np.ones(1)  # by topic, what its step is of the step size (SCIR)
         self.fixed_size: float | None = None  # of all steps from now on, instead of the plan
 
     @property
@@ -149,11 +150,12 @@ class TopicChain(ABC):
     def saved(self) -> dict[str, np.ndarray]:
         """All that is needed to continue."""
         relaxation = {"relaxation": np.asarray(self._relaxation)} if isinstance(self.plan, Rate) else {}
-        return self._state() | relaxation
+        return self._state() | relaxation | {"topic_steps": self.topic_steps}
 
     def restore(self, saved: dict[str, np.ndarray]) -> None:
         self._set_state(saved)
         self._relaxation = float(saved.get("relaxation", 1.0))
+        self.topic_steps = np.asarray(saved.get("topic_steps", np.ones(1)))
 
 
 @dataclass(frozen=True)

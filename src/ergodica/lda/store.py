@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ergodica.errors import InputError
 from ergodica.host.atomic_files import could_not
 from ergodica.lda.corpus.documents import DocumentLabel, Documents
 
@@ -89,12 +90,13 @@ class DocumentStore:
         starts = np.concatenate([[0], np.cumsum(last - first)])
         if self._words is not None:
             return Documents(starts, self._words[self._tokens_of(places)])
+        if self._file is None:
+            raise InputError("the documents of this run are given back already: fit again")
         words = np.empty(starts[-1], np.int32)
         room = words.data.cast("B")
-        if self._file is not None:
-            for begin, end, at in zip(first.tolist(), last.tolist(), starts.tolist(), strict=False):
-                self._file.seek(begin * _TOKEN_BYTES)
-                self._file.readinto(room[at * _TOKEN_BYTES : (at + end - begin) * _TOKEN_BYTES])
+        for begin, end, at in zip(first.tolist(), last.tolist(), starts.tolist(), strict=False):
+            self._file.seek(begin * _TOKEN_BYTES)
+            self._file.readinto(room[at * _TOKEN_BYTES : (at + end - begin) * _TOKEN_BYTES])
         return Documents(starts, words)
 
     def topics(self, places: np.ndarray) -> np.ndarray:

@@ -40,6 +40,6 @@ def test_those_of_the_other_samplers_do(sampler):
 
 def test_a_wrong_posterior_does_not(monkeypatch):
     """Counts of all tokens taken twice: bands are narrower by a root of two."""
-    monkeypatch.setattr("ergodica.lda.expanded_mean.COUNTED_ONCE", np.float32(2))
+    monkeypatch.setattr("ergodica.lda.expanded_mean.COUNTED_ONCE", np.int64(2))
     share, _ = covered("scir", range(2))
     assert share < 0.82

@@ -174,6 +174,49 @@ def test_priors_are_learnt_and_frozen_before_the_first_draw_or_as_given(short):
     assert given == {"alpha": 0.25, "gamma": [0.125] * 3}
 
 
+def test_minutes_that_run_out_while_reading_leave_what_was_found(short, monkeypatch):
+    model = found(minutes=1e-9, passes=None).fit(DOCUMENTS)
+    assert model.band == NO_BAND
+    assert model.figures_["sampler"] == "averaged counts"
+    assert np.isfinite(model.components_).all()
+
+
+def test_a_run_without_held_out_documents_is_resumed_bit_for_bit(tmp_path, short, monkeypatch):
+    """Convergence is then judged by documents that the sample had once, and has no more."""
+    monkeypatch.setattr("ergodica.lda.chains.WATCHED_DOCUMENTS", 20)
+    monkeypatch.setattr("ergodica.lda.store.SAMPLE_DOCUMENTS", 40)
+    monkeypatch.setattr("ergodica.lda.store.Reservoir.__init__.__defaults__", (40,))
+    given = {"held_out": 0, "bands": False, "passes": 6}
+    found(**given).fit(DOCUMENTS, out=tmp_path / "whole")
+    original, calls = Finder.step, iter(range(10**9))
+
+    def step(self, *arguments):
+        if next(calls) == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+        original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Finder, "step", step)
+        with pytest.raises(KeyboardInterrupt):
+            found(**given).fit(DOCUMENTS, out=tmp_path / "run")
+    found(**given).fit(DOCUMENTS, out=tmp_path / "run", resume=True)
+    assert_same_bytes(tmp_path / "whole", tmp_path / "run")
+
+
+def test_more_documents_after_bands_are_learnt_from(short):
+    model = found().fit(DOCUMENTS)
+    before = model.figures_["documents"]
+    model.partial_fit(demo.documents(40, seed=5))
+    assert model.figures_["documents"] == before + 40
+    assert model.band == NO_BAND
+
+
+def test_a_corpus_of_which_only_some_documents_are_here_is_sampled_from_batches(short):
+    model = found(size=1_000.0).fit(DOCUMENTS)
+    assert model.noise_ratio > 0
+    assert found().fit(DOCUMENTS).noise_ratio == 0
+
+
 def test_minutes_end_a_run(short):
     model = found(bands=False, minutes=0.03, passes=None).fit(DOCUMENTS)
     assert sum(model.figures_["seconds"].values()) < 30

@@ -16,7 +16,9 @@ ENOUGH_EFFECTIVE = 200  # effective draws at which sampling ends,
 LEAST_EFFECTIVE = 0.25  # and at least this share of them for the topic that has fewest,
 EFFECTIVE_SHARE = 0.5  # or this share of the draws kept, where memory allows fewer
 MOST_BAND_PASSES = 4_000  # over the corpus while sampling
-FEWEST_STEPS = 400  # before topics may be called found: at first all are similar, and perplexity may stand still
+# before topics may be called found: at first all are similar, and perplexity may stand still; where the rate no longer
+# falls (finding.LEAST_RATE_FROM) it may rise for a while
+FEWEST_STEPS = 1_200
 MOST_UNJUDGED = 50  # passes, where no document is long enough to judge by
 
 

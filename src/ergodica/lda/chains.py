@@ -12,14 +12,20 @@ import numpy as np
 
 from ergodica.driver.checkpoint import Saved, Snapshot
 from ergodica.driver.loop import now
-from ergodica.errors import InputError
 from ergodica.lda.corpus import Documents, Vocabulary
 from ergodica.lda.expanded_mean import AllTopics, Augmented, ExpandedMean, column_sums, draw_topics
 from ergodica.lda.finding import Finder, LearntPriors, TopicPrior, learnt_priors
-from ergodica.lda.perplexity import HeldOut, HistoryRow
+from ergodica.lda.perplexity import HeldOut, HistoryRow, watched_of
 from ergodica.lda.run_files import TopicDrawFiles
 from ergodica.lda.samplers import learner_of
-from ergodica.lda.scale_check import EffectiveDraws, ScaleCheck, at_posterior_scale, check_scales, effective_draws
+from ergodica.lda.scale_check import (
+    EffectiveDraws,
+    ScaleCheck,
+    at_posterior_scale,
+    check_scales,
+    effective_draws,
+    has_settled,
+)
 from ergodica.lda.settings import TopicSettings
 from ergodica.lda.steps import StepNoise, TopicChain, langevin_step, noise_of, splitting_step
 from ergodica.lda.store import KeptDraws, Reservoir
@@ -35,7 +41,7 @@ NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little f
 # exact but for theta_.k, which is held over a step; Euler's step and the splitting have boundaries at 0
 AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
 # passes over the corpus while priors are learnt: until the means of the last two quarters are within 3 %
-FEWEST_SETTLING, MOST_SETTLING, SETTLED_CHANGE = 16, 60, 0.03
+FEWEST_SETTLING, MOST_SETTLING = 16, 60
 MOST_PARTINGS = 5  # of topics that overlap
 CONVERGED_GAIN = 0.005  # of perplexity for twice the documents: less than that is not waited for
 FINDING, SAMPLING = "finding", "sampling"
@@ -170,7 +176,7 @@ class Training:
         new = self._priors(old, stream)
         self.settled += 1
         self.trail.append([new.alpha, *new.gamma.tolist()])
-        self.is_settled = self.settled >= FEWEST_SETTLING and _is_still(np.array(self.trail))
+        self.is_settled = self.settled >= FEWEST_SETTLING and has_settled(np.array(self.trail))
         self.is_frozen = self.is_settled or self.settled >= MOST_SETTLING
         if self.is_frozen:
             mean = np.mean(self.trail[len(self.trail) // 2 :], axis=0)
@@ -258,7 +264,7 @@ class Training:
             return
         watched = self.held_out or self.watched
         if watched is None and self.settings.finds:
-            watched = self.watched = _watched(self.sample.documents, self.seed)
+            watched = self.watched = watched_of(self.sample.documents, visit_seed(self.seed, "watched"))
         if watched is None:
             return
         begin = now()
@@ -359,25 +365,6 @@ class Training:
         for name, watched in (("held", self.held_out), ("watched", self.watched)):
             if watched is not None and f"{name}_total" in arrays:
                 watched.restore(name, arrays)
-
-
-WATCHED_DOCUMENTS = 250
-
-
-def _is_still(trail: np.ndarray) -> bool:
-    """Whether alpha and the sum of gamma, (passes, 1 + K), no longer drift."""
-    both, quarter = np.log(np.column_stack([trail[:, 0], trail[:, 1:].sum(axis=1)])), len(trail) // 4
-    last, before = both[-quarter:].mean(axis=0), both[-2 * quarter : -quarter].mean(axis=0)
-    return bool(np.abs(last - before).max() < SETTLED_CHANGE)
-
-
-def _watched(documents: Documents, seed: int) -> HeldOut | None:
-    """Some of the documents learnt from, where none is held out: their perplexity shows when nothing changes."""
-    chosen = documents.take(range(min(WATCHED_DOCUMENTS, len(documents))))
-    try:
-        return HeldOut(chosen, visit_seed(seed, "watched"))
-    except InputError:  # none has ten words
-        return None
 
 
 def begin(settings: TopicSettings, parameters: dict[str, Any], vocabulary: Vocabulary) -> Training:

@@ -219,3 +219,14 @@ def share_deviations(
             within += mean * (1 - mean) / (total + 1)
     between = (squares - sums**2 / count) / (count - 1)
     return np.sqrt(within / count + np.maximum(between, 0))
+
+
+WATCHED_DOCUMENTS = 250
+
+
+def watched_of(documents: Documents, seed: int) -> HeldOut | None:
+    """Some of the documents learnt from, where none is held out: their perplexity shows when nothing changes."""
+    try:
+        return HeldOut(documents.take(range(min(WATCHED_DOCUMENTS, len(documents)))), seed)
+    except InputError:  # none has ten words
+        return None

@@ -25,6 +25,7 @@ FALSE_ALARM = 1e-3
 # In sds of theta_.k, and of its variance: what a step of finite length may do. Bands of phi do not feel that.
 TOLERATED = 0.1
 FEWEST_RANKED_DRAWS = 8  # below that there is nothing to estimate from
+SETTLED_CHANGE = 0.03  # between the means of the last two quarters of the passes, while priors are learnt
 _MOST_COLUMNS = 16  # topics whose times are looked at
 _FURTHEST = 8.0  # sds; beyond, how far out a number is does not matter
 
@@ -139,3 +140,10 @@ def effective_draws(draws: np.ndarray, count: int = 10) -> EffectiveDraws:
     values = np.asarray(draws[:, words, np.arange(len(words))[:, None]], np.float64)
     sizes = np.nan_to_num(size_of_mean(values[None]).reshape(words.shape), nan=0.0)
     return EffectiveDraws(float(np.median(sizes)), float(np.median(sizes, axis=1).min()))
+
+
+def has_settled(trail: np.ndarray) -> bool:
+    """Whether alpha and the sum of gamma, (passes, 1 + K), no longer drift."""
+    both, quarter = np.log(np.column_stack([trail[:, 0], trail[:, 1:].sum(axis=1)])), len(trail) // 4
+    last, before = both[-quarter:].mean(axis=0), both[-2 * quarter : -quarter].mean(axis=0)
+    return bool(np.abs(last - before).max() < SETTLED_CHANGE)

@@ -78,7 +78,8 @@ def gather(fitted: Fitted) -> Content:
     coherence = figures.get("coherence") or {}
     return Content(
         figures, _topics(fitted, order[:MOST_TOPICS], shares, typical(rows, lengths)),
-        len(fitted.draws) > 1, _band(fitted), _perplexity(figures.get("held_out")), _history(fitted.history), documents,
+        len(fitted.draws) > 1, _band(fitted), _perplexity(figures.get("held_out"), bool(fitted.draws)),
+        _history(fitted.history), documents,
         timeline_of([document.date for document in documents], rows, lengths), int(coherence.get("documents") or 0),
         fitted.mean[:, order[:MAP_TOPICS]], _warnings(figures), _checks(figures), _settings(figures),
     )  # fmt: skip
@@ -124,12 +125,14 @@ def _band(fitted: Fitted) -> str:
     return f"Lines: 5 to 95 % over {draws:,} draws; {what}."
 
 
-def _perplexity(held: dict[str, Any] | None) -> dict[str, float]:
+def _perplexity(held: dict[str, Any] | None, has_draws: bool) -> dict[str, float]:
     held = held or {}
     own = (held.get("perplexity") or {}) | {
         "found": held.get("found_perplexity"),
         "unigram": held.get("unigram_perplexity"),
     }
+    if not has_draws and "found" in own and own["found"] is not None:
+        own |= {"averaged": None, "single": None}  # they are the estimate's
     return {name: as_figure(own.get(name)) for name in ("averaged", "single", "found", "unigram")}
 
 

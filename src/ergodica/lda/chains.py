@@ -21,8 +21,10 @@ from ergodica.lda.samplers import learner_of
 from ergodica.lda.scale_check import (
     EffectiveDraws,
     ScaleCheck,
+    UnseenCheck,
     at_posterior_scale,
     check_scales,
+    check_unseen,
     effective_draws,
     has_settled,
 )
@@ -39,7 +41,7 @@ PRIOR_DOCUMENTS = 5_000  # that the priors are learnt from
 NOISE_MARGIN = 0.5  # the ratio of noises is measured, and it changes a little from one place to another
 # the fraction of the way to the counts of all tokens that phi moves in a step while sampling: SCIR's transitions are
 # exact but for theta_.k, which is held over a step; Euler's step and the splitting have boundaries at 0
-AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.1, "sgrhmc": 0.1, "sgld": 0.01, "sghmc": 0.01}
+AUGMENTED_RATES = {"scir": 0.5, "sgrld": 0.03, "sgrhmc": 0.03, "sgld": 0.01, "sghmc": 0.01}
 # passes over the corpus while priors are learnt: until the means of the last two quarters are within 3 %
 FEWEST_SETTLING, MOST_SETTLING = 16, 60
 MOST_PARTINGS = 5  # of topics that overlap
@@ -76,6 +78,7 @@ class Training:
         self.best: dict[str, np.ndarray] = {}  # before that
         self.trail: list[list[float]] = []  # alpha and gamma as they were learnt, pass by pass
         self.is_settled = True
+        self.unseen: dict[int, tuple[float, float]] = {}  # at the same draws (`AllTopics.unseen_mass`)
         self.scales: dict[int, list[float]] = {}  # theta_.k after some steps
         self._written: dict[int, str] = {}  # the SHA-256 of draws that are beside a checkpoint already
 
@@ -141,6 +144,9 @@ class Training:
         self.draws.add(step, learner.phi)
         if learner.fixed_size is not None:
             self.scales[step] = learner.theta.sum(axis=0, dtype=np.float64).tolist()
+            if isinstance(learner.model, Augmented):
+                self.unseen[step] = learner.model.state.unseen_mass(self.draws.held[step], learner.model.alpha)
+                self.unseen = {at: pair for at, pair in self.unseen.items() if at in self.draws.held}
             self.scales = {at: row for at, row in self.scales.items() if at in self.draws.held}
 
     def begin_sampling(self, stream: DocumentStream) -> None:
@@ -241,6 +247,9 @@ class Training:
         rows = np.array([self.scales[step] for step in steps.tolist()])
         return check_scales(rows, chain.model.words * chain.model.alpha, np.broadcast_to(times, rows.shape))
 
+    def unseen_check(self) -> UnseenCheck:
+        return check_unseen(np.array(list(self.unseen.values())))
+
     def effective(self) -> EffectiveDraws:
         """Effective draws among those kept; NaN where there are too few."""
         held = self.draws.chosen(self.learner.steps) if self._learner is not None else {}
@@ -287,6 +296,7 @@ class Training:
         """Back to finding, for documents that come after a chain has sampled."""
         if self.finder is not None and self._learner is not None:
             self._learner, self.scales, self.settled, self.is_frozen, self.trail = None, {}, 0, True, []
+            self.unseen = {}
             self.draws = KeptDraws(self.draws.wanted, (self.model.words, self.model.topics))
 
     def resume(self, state: dict[str, np.ndarray], figures: dict[str, Any]) -> None:
@@ -332,6 +342,7 @@ class Training:
             "settled": [self.settled, self.is_frozen, self.steps_before, self.trail, self.is_settled],
             "chain_alpha": None if self._learner is None else self._learner.model.alpha,
             "scales": {str(step): row for step, row in self.scales.items()},
+            "unseen": {str(step): list(pair) for step, pair in self.unseen.items()},
         }  # fmt: skip
         return Snapshot(arrays, record, TopicDrawFiles(dict(self.draws.held), self._written))
 
@@ -359,6 +370,7 @@ class Training:
         self.history = [HistoryRow(int(row[0]), *row[1:]) for row in record["history"]]
         self.draws.restore(int(record["every"]), draws)
         self.scales = {int(step): row for step, row in record["scales"].items()}
+        self.unseen = {int(step): (pair[0], pair[1]) for step, pair in record["unseen"].items()}
         if "watched_total" in arrays:
             documents = Documents(arrays["watched_starts"], arrays["watched_words"])
             self.watched = HeldOut(documents, visit_seed(self.seed, "watched"))

@@ -195,6 +195,13 @@ class AllTopics:
         """(words, topics) float32."""
         return self._counts.astype(np.float32)
 
+    def unseen_mass(self, phi: np.ndarray, alpha: float) -> tuple[float, float]:
+        """What phi gives the words that a topic has no token of, summed over topics, and what it should on average:
+        given z, phi_k is Dirichlet(alpha + n_k)."""
+        is_unseen = self._counts == 0
+        totals = self._counts.sum(axis=0) + len(self._counts) * alpha
+        return float(phi[is_unseen].sum(dtype=np.float64)), float(np.sum(alpha * is_unseen.sum(axis=0) / totals))
+
     def sweep(self, phi: np.ndarray, documents: Documents, gamma: float | np.ndarray, visit: int, seed: int) -> None:
         """Draw the topics of the documents at `places` again."""
         if len(self.places) != len(documents) or self.places.max(initial=-1) >= self.documents:

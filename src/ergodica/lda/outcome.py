@@ -112,14 +112,17 @@ def _judge_draws(fitted: Fitted, training: Training, ratio: float) -> None:
     figures["band"] = SPREAD_BAND
     if training.finder is None:
         return
-    check, effective = training.scale_check(), training.effective()
+    check, effective, unseen = training.scale_check(), training.effective(), training.unseen_check()
+    figures["unseen_check"] = {"passed": unseen.passed, "text": unseen.text}
     if check is not None:
         figures["scale_check"] = {"passed": check.passed, "text": check.text}
     figures["effective_draws"] = None if math.isnan(effective.median) else effective.median
     figures["least_effective"] = None if math.isnan(effective.least) else effective.least
     figures["priors_settled"] = training.is_settled
     is_enough = effective.least >= FEWEST_EFFECTIVE
-    if is_enough and ratio <= POSTERIOR_NOISE and check is not None and check.passed:
+    if unseen.passed is False:
+        figures["band"] = NOT_POSTERIOR_BAND
+    elif is_enough and ratio <= POSTERIOR_NOISE and check is not None and check.passed:
         figures["band"] = POSTERIOR_BAND
     elif check is not None and check.passed is False:
         figures["band"] = NOT_POSTERIOR_BAND
@@ -230,6 +233,9 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
         rows.append(("scale of theta", None, "not checked"))
     else:
         rows.append(("scale of theta", scale["passed"], scale["text"]))
+    unseen = figures.get("unseen_check")
+    if unseen is not None:
+        rows.append(("words not seen", unseen["passed"], unseen["text"]))
     is_settled = figures.get("priors_settled")
     told = "still drifted when they were frozen" if is_settled is False else "were learnt until they stayed, or given"
     rows.append(("priors", is_settled, f"alpha and gamma {told}"))

@@ -25,6 +25,7 @@ FALSE_ALARM = 1e-3
 # In sds of theta_.k, and of its variance: what a step of finite length may do. Bands of phi do not feel that.
 TOLERATED = 0.1
 FEWEST_RANKED_DRAWS = 8  # below that there is nothing to estimate from
+UNSEEN_TOLERATED, UNSEEN_ERRORS = 0.05, 3.3  # of the probability, and standard errors beyond that: level 1e-3
 SETTLED_CHANGE = 0.03  # between the means of the last two quarters of the passes, while priors are learnt
 _MOST_COLUMNS = 16  # topics whose times are looked at
 _FURTHEST = 8.0  # sds; beyond, how far out a number is does not matter
@@ -119,6 +120,36 @@ def _correlations(times: np.ndarray) -> tuple[float, float]:
     columns = np.unique(np.linspace(0, times.shape[1] - 1, min(_MOST_COLUMNS, times.shape[1])).astype(int))
     apart = np.abs(times[:, None, columns] - times[None][:, :, columns])
     return float(np.mean(np.exp(-apart))), float(np.mean(np.exp(-2 * apart)))
+
+
+class UnseenCheck(NamedTuple):
+    """Whether words that a topic has no token of are as probable as they should be; passed None: not looked at."""
+
+    passed: bool | None
+    ratio: float
+
+    @property
+    def text(self) -> str:
+        if self.passed is None:
+            return "words that a topic has no token of: not checked"
+        words = f"words that a topic has no token of have {self.ratio:.2f} of the probability that they should have"
+        return words + (": agrees" if self.passed else ": steps are too long near 0, the bands are not a posterior's")
+
+
+def check_unseen(pairs: np.ndarray) -> UnseenCheck:
+    """From (draws, 2): `AllTopics.unseen_mass` of each; a twentieth off is tolerated.
+
+    >>> check_unseen(np.array([[1.0, 1.0], [1.1, 1.0], [0.9, 1.0]] * 20)).passed
+    True
+    """
+    pairs = np.asarray(pairs, np.float64).reshape(-1, 2)
+    if len(pairs) < FEWEST_SCALES or not pairs[:, 1].mean() > 0:
+        return UnseenCheck(None, math.nan)
+    off, expected = pairs[:, 0] - pairs[:, 1], pairs[:, 1].mean()
+    size = max(1.0, float(np.nan_to_num(size_of_mean(off[None]), nan=1.0)))
+    error = float(np.std(off)) / math.sqrt(size)
+    beyond = max(0.0, abs(float(off.mean())) - UNSEEN_TOLERATED * expected)
+    return UnseenCheck(bool(beyond <= UNSEEN_ERRORS * error), float(1 + off.mean() / expected))
 
 
 class EffectiveDraws(NamedTuple):

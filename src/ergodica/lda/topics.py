@@ -77,7 +77,7 @@ def band_words(band: str, noise_ratio: float) -> str:
         return f"bands are 90 % posterior intervals ({noise})"
     if band == NOT_POSTERIOR_BAND:
         return (
-            "bands are not a posterior: the law of theta_.k, which is known exactly, does not hold; take smaller steps"
+            "bands are not a posterior: a law that is known exactly does not hold (see the checks); take smaller steps"
         )
     return f"bands are sampler spread, no posterior intervals: {noise}; --bands makes it small"
 

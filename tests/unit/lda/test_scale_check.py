@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from ergodica.errors import InputError
-from ergodica.lda import demo, samplers, scir
+from ergodica.lda import LDA, demo, samplers, scir
 from ergodica.lda.expanded_mean import ExpandedMean
 from ergodica.lda.samplers import PAPER_SAMPLERS, Learner
 from ergodica.lda.scale_check import ScaleCheck, at_posterior_scale, check_scales, effective_draws
@@ -143,3 +143,14 @@ def test_effective_draws_know_of_correlation():
     assert effective_draws(mixed).least == pytest.approx(late.least, rel=0.5)
     assert effective_draws(mixed).median > 2 * late.median
     assert np.isnan(effective_draws(independent[:4]).median)
+
+
+def test_words_that_were_not_seen_show_steps_that_are_too_long(monkeypatch):
+    """SCIR is exact given the topics; Euler's step of the same rate reflects at 0."""
+    given = {"vocabulary": demo.vocabulary(), "bands": True, "alpha": 0.1, "gamma": 0.1, "progress": False, "draws": 60}
+    passed = LDA(10, "scir", **given).fit(demo.documents(150)).figures_["unseen_check"]
+    assert passed["passed"] is True
+    monkeypatch.setattr("ergodica.lda.learning.MOST_BAND_PASSES", 200)
+    failed = LDA(10, "sgrld", **given).fit(demo.documents(150)).figures_
+    assert failed["unseen_check"]["passed"] is False
+    assert failed["band"] == "not a posterior"

@@ -198,7 +198,7 @@ def peers(seeds: int, names: list[str]) -> list[Row]:
         found: dict[str, list[tuple[float, float]]] = {}
         for seed in range(min(seeds, 2)):
             documents, held, _ = corpus(count, seed)
-            (ours,) = find(documents, topics, seed, (QUICK[count],))
+            (ours,) = find(documents, topics, seed, (QUICK[count] // 2,))
             mine = perplexity(ours.phi, ours.gamma, held)
             for learn in (lda_peers.gensim, lda_peers.scikit_learn):
                 peer = learn(documents, WORDS, topics, seed)

@@ -111,6 +111,8 @@ class LDA(EstimatorMethods):
             resume: continue a run that was stopped, or give back one that is finished.
         """
         settings = settings_of(self._parameters)
+        if isinstance(corpus, Corpus) and settings.finds and settings.samples:
+            raise InputError("bands need every document again: give what the Corpus is made from instead of the Corpus")
         if resume and out is None:
             raise InputError("resume=True needs the folder of the run: out=...")
         folder = None if out is None else Path(out)

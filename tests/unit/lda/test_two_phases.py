@@ -8,6 +8,7 @@ import pytest
 
 from ergodica.errors import InputError
 from ergodica.lda import LDA, chains, demo, learning
+from ergodica.lda.corpus import Corpus
 from ergodica.lda.finding import Finder
 from ergodica.lda.scir import ScirLearner
 from ergodica.lda.topics import NO_BAND, POSTERIOR_BAND
@@ -130,3 +131,8 @@ def test_minutes_end_a_run(short):
     model = found(bands=False, minutes=0.03, passes=None).fit(DOCUMENTS)
     assert sum(model.figures_["seconds"].values()) < 30
     assert model.figures_["steps"] > 0
+
+
+def test_bands_of_a_stream_that_is_not_kept_are_refused():
+    with pytest.raises(InputError, match="give what the Corpus is made from"):
+        found(vocabulary=None).fit(Corpus(DOCUMENTS, demo.vocabulary()))

@@ -6,7 +6,7 @@ Items: cells (tomotopy), peers (gensim, scikit-learn), token, steps, coverage, m
 
 Articles of ../shared/data/wikipedia (or ERGODICA_DATA), vocabulary of 8,000 words, two threads each. For 1,000 and
 9,500 documents seed i reads file 03, 04 or 05 in turn, another order of it each time, the first 500 of it held out;
-settings were chosen on files 00 to 02. 59,500: all files but the first 500 articles of 03. One evaluator for all:
+rates and priors were chosen on files 00 to 02, numbers of passes by the time they take. 59,500: all files but the first 500 articles of 03. One evaluator for all:
 document completion, every tenth word asked for, shares by 50 sweeps at the prior that goes with the model. Ours is the
 averaged-count estimate, an average, and so is compared with the better of tomotopy's last state and of its average.
 CPU seconds of all threads, of finding alone: compiled, without reading, without evaluations. NPMI is measured on
@@ -47,7 +47,7 @@ from ergodica.lda.topics import coherence, top_words
 
 DATA = Path(os.environ.get("ERGODICA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")) / "wikipedia"
 HELD_OUT, WORDS, TOP = 500, 8_000, 10
-# passes for a third of the time of 100 iterations, and for a fifth of 1,000 (300 for 59,500), chosen on files 00 to 02
+# passes for a third of the time of 100 iterations, and for a fifth of 1,000 (300 for 59,500), by the time they take
 QUICK = {1_000: 12, 9_500: 12, 59_500: 10}
 FEW_TOPICS = {1_000: 9, 9_500: 11}  # the same for 20 topics
 MANY_TOPICS = 5  # and for 1,000

@@ -6,11 +6,11 @@ Items: cells (tomotopy), peers (gensim, scikit-learn), token, steps, coverage, m
 
 Articles of ../shared/data/wikipedia (or ERGODICA_DATA), vocabulary of 8,000 words, two threads each. For 1,000 and
 9,500 documents seed i reads file 03, 04 or 05 in turn, another order of it each time, the first 500 of it held out;
-rates and priors were chosen on files 00 to 02, numbers of passes by the time they take. 59,500: all files but the first 500 articles of 03. One evaluator for all:
-document completion, every tenth word asked for, shares by 50 sweeps at the prior that goes with the model. Ours is the
-averaged-count estimate, an average, and so is compared with the better of tomotopy's last state and of its average.
-CPU seconds of all threads, of finding alone: compiled, without reading, without evaluations. NPMI is measured on
-articles that nobody learnt from. Exit code 1 if a bound is missed.
+rates and priors were chosen on files 00 to 02, numbers of passes by the time they take. 59,500: all files but the first
+500 articles of 03. One evaluator for all: document completion, every tenth word asked for, shares by 50 sweeps at the
+prior that goes with the model. Ours is the averaged-count estimate, an average, and so is compared with the better of
+tomotopy's last state and of its average. CPU seconds of all threads, of finding alone: compiled, without reading, without
+evaluations. NPMI is measured on articles that nobody learnt from. Exit code 1 if a bound is missed.
 """
 
 import os

@@ -9,7 +9,7 @@ Articles of ../shared/data/wikipedia (or ERGODICA_DATA), vocabulary of 8,000 wor
 rates and priors were chosen on files 00 to 02, numbers of passes by the time they take. 59,500: all files but the first
 500 articles of 03. One evaluator for all: document completion, every tenth word asked for, shares by 50 sweeps at the
 prior that goes with the model. Ours is the averaged-count estimate, an average, and so is compared with the better of
-tomotopy's last state and of its average. CPU seconds of all threads, of finding alone: compiled, without reading, without
+tomotopy's last state and of its average. CPU seconds of all threads, of finding alone: compiled, without reading and
 evaluations. NPMI is measured on articles that nobody learnt from. Exit code 1 if a bound is missed.
 """
 

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from benchmarks import lda_peers
+from benchmarks import _lda_peers as lda_peers
 from benchmarks._lda_coverage import coverage_rows
 from ergodica.lda import LDA
 from ergodica.lda.chains import Training, begin
@@ -202,7 +202,7 @@ def peers(seeds: int, names: list[str]) -> list[Row]:
             mine = perplexity(ours.phi, ours.gamma, held)
             for learn in (lda_peers.gensim, lda_peers.scikit_learn):
                 peer = learn(documents, WORDS, topics, seed)
-                theirs = min(perplexity(peer.single, gamma, held) for gamma in (float(peer.gamma), 0.1))  # type: ignore[arg-type]
+                theirs = min(perplexity(peer.single, gamma, held) for gamma in (peer.gamma, 0.1))
                 print(
                     f"{name}: ours {mine:,.0f} in {ours.cpu:.2f} s, {peer.name} {theirs:,.0f} in {peer.cpu:.2f} s",
                     flush=True,

@@ -199,19 +199,15 @@ class Training:
 
     def _posterior_step(self, chain: TopicChain) -> float:
         """So small that gradient noise is what the settings want; without any, that phi keeps most of where it is."""
-        noise = self.noise()
         if isinstance(chain.model, Augmented):
             totals, scales = column_sums(chain.model.state.counts), column_sums(chain.theta)
             by_topic = AUGMENTED_RATES[self.settings.sampler] / (1 + totals / scales)
             moved = float(by_topic.min())
             if self.settings.sampler == "scir":  # whose columns have steps of their own: a small topic moves as far
                 chain.topic_steps = by_topic / moved
-            return (
-                moved
-                if "momentum" not in chain.recipe.diffusion
-                else splitting_step(moved, self.settings.friction or 1)
-            )
-        longest = chain.step_size(0)
+            has_momentum = "momentum" in chain.recipe.diffusion
+            return splitting_step(moved, self.settings.friction or 1) if has_momentum else moved
+        noise, longest = self.noise(), chain.step_size(0)
         return longest if noise is None else noise.step_size(NOISE_MARGIN * (self.settings.noise or 1))
 
     def _priors(self, start: LearntPriors, stream: DocumentStream) -> LearntPriors:
@@ -295,6 +291,7 @@ class Training:
     def find_on(self) -> None:
         """Back to finding, for documents that come after a chain has sampled."""
         if self.finder is not None and self._learner is not None:
+            self.steps_before += self._learner.steps
             self._learner, self.scales, self.settled, self.is_frozen, self.trail = None, {}, 0, True, []
             self.unseen = {}
             self.draws = KeptDraws(self.draws.wanted, (self.model.words, self.model.topics))

@@ -75,7 +75,7 @@ class Learning:
         training, begin = self.training, now()
         if training.finder is not None and training.phase == FINDING and self._is_found():
             # a chain needs all documents, and time
-            if not training.settings.samples or self._is_late() or self.stream.lap == 0:
+            if not training.settings.samples or self._is_late() or not self.stream.is_read:
                 return False
             training.begin_sampling(self.stream)
         elif training.finder is not None and training.phase == SAMPLING:
@@ -98,10 +98,10 @@ class Learning:
     def _is_found(self) -> bool:
         """Whether finding is over: by the passes asked for, else where perplexity no longer falls."""
         training, stream, passes = self.training, self.stream, self.training.settings.passes
-        if stream.store is None or stream.lap == 0 or self._is_late():
+        if not stream.is_read or self._is_late():
             return self._is_late() and training.steps > 0
         if passes is not None:
-            return stream.documents >= passes * len(stream.store)
+            return stream.documents >= passes * stream.stored_count
         if training.history and training.history[-1].documents != training.documents:
             return False  # judged at evaluations alone
         if not training.history and stream.lap >= MOST_UNJUDGED:

@@ -86,6 +86,12 @@ class DocumentStream:
         return self._lap
 
     @property
+    def is_read(self) -> bool:
+        """Whether the first pass is over, and all documents are in the store."""
+        size = self.corpus.size
+        return self.store is not None and (self._lap > 0 or (size is not None and self.corpus.given >= size))
+
+    @property
     def documents(self) -> int:
         """How many were given out, with repeats."""
         return self.corpus.given if self._lap == 0 else self._lap * self.stored_count + self._row

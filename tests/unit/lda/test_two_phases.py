@@ -136,3 +136,12 @@ def test_minutes_end_a_run(short):
 def test_bands_of_a_stream_that_is_not_kept_are_refused():
     with pytest.raises(InputError, match="give what the Corpus is made from"):
         found(vocabulary=None).fit(Corpus(DOCUMENTS, demo.vocabulary()))
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_as_many_passes_as_asked_for(passes):
+    assert found(bands=False, passes=passes).fit(DOCUMENTS).figures_["documents"] == passes * 120
+
+
+def test_bands_after_a_single_pass(short):
+    assert found(passes=1).fit(DOCUMENTS).band != NO_BAND

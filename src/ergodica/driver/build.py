@@ -58,7 +58,7 @@ class Plan:
         kernel, request = self.kernel, self.request
         batch = batch_like(request.target, request.batch_size, self.is_paired)
         same["recipe"] = numbers_of((kernel.recipe, kernel.integrator, kernel.gradient_noise))
-        same["model"] = step_digest(self.chains.kernel, self.state, batch, request.keep)
+        same["model"] = step_digest(self.chains.kernel, self.state, batch, request.keeping)
         same["data"] = data_digest(request.target)
         same["step_size"] = self.chains.sizes.digest(step)
         return same
@@ -145,13 +145,13 @@ def _copy_begun(request: Request, kernel: Kernel, threads: Threads) -> ShuffledC
 
 
 def _shape(request: Request, position: PyTree) -> DrawShape:
-    dtype = np.dtype(tree.common_dtype(position))
-    if request.keep == "moments":
+    dtype, keeping = np.dtype(tree.common_dtype(position)), request.keeping
+    if keeping.draws is None:
         return DrawShape(None, request.chains, dtype)
-    if not callable(request.keep):  # tracing would take longer than many steps
+    if isinstance(keeping.draws, str) and keeping.coordinates is None:  # tracing would take longer than many steps
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), position)
         return DrawShape(one, request.chains, dtype)
-    return DrawShape(kept_shapes(request.keep, position), request.chains, dtype)
+    return DrawShape(kept_shapes(keeping.drawn, position), request.chains, dtype)
 
 
 def kept_shapes(keep: Callable[[PyTree], PyTree], position: PyTree) -> PyTree:

@@ -1,6 +1,5 @@
 """A chunk: many steps of a chain in one compiled call, with its random numbers drawn ahead of the loop."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,7 +10,8 @@ from jaxtyping import Array, PyTree
 
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
-from ergodica.driver.draws import RunningMoments, add_draw, add_squares
+from ergodica.driver.draws import add_squares
+from ergodica.driver.keeping import Averages, Keeping, add_to_averages
 from ergodica.driver.keys import Purpose
 from ergodica.driver.minibatches import Minibatches
 from ergodica.energy import Gaussian
@@ -39,8 +39,8 @@ class Chain(NamedTuple):
     evaluation, and stays."""
     before: PyTree = None
     """The position one step earlier, to go back to: a state is known to be good only when the next step has evaluated
-    the potential. None where only moments are kept, which wait for that evaluation."""
-    moments: RunningMoments | None = None
+    the potential. None of a small position of which only averages are kept, which wait for that evaluation."""
+    averages: Averages | None = None
     reference: PyTree = None
     """Of a gradient estimator that has one for each chain: centre, gradient, potential."""
     squares: PyTree = None
@@ -92,7 +92,7 @@ class StepRecord(NamedTuple):
 
 @sound_filter_jit
 def run_chunk(
-    kernel: Kernel, batches: Minibatches | None, keep: str | Callable, chain: Chain, span: ChunkPlan
+    kernel: Kernel, batches: Minibatches | None, keeping: Keeping, chain: Chain, span: ChunkPlan
 ) -> tuple[Chain, ChunkRecord]:
     """The first `span.made` of the steps; one compilation serves every chunk of a run.
 
@@ -106,7 +106,7 @@ def run_chunk(
     start = chain
 
     def one(chain: Chain, draw: Any, batch: PyTree, step_size: Array, row: Array, was_kept: Array, made: Array) -> Any:
-        return _step(kernel, keep, chain, draw, batch, step_size, span.temperature, row, was_kept, made)
+        return _step(kernel, keeping, chain, draw, batch, step_size, span.temperature, row, was_kept, made)
 
     step = jax.vmap(one, in_axes=(0, 0, None, None, None, None, None)) if is_group else one
 
@@ -123,7 +123,11 @@ def run_chunk(
         write = jax.lax.dynamic_update_index_in_dim
         return chain, jax.tree.map(lambda notes, note: write(notes, note, i, 0), notes, note)
 
-    blank = jax.vmap(lambda chain: _blank(chain, keep)) if is_group else lambda chain: _blank(chain, keep)
+    blank = (
+        jax.vmap(lambda chain: blank_note(chain, keeping.draws is not None))
+        if is_group
+        else lambda chain: blank_note(chain, keeping.draws is not None)
+    )
     notes = jax.tree.map(lambda leaf: jnp.zeros((length + 1, *leaf.shape), leaf.dtype), jax.eval_shape(blank, chain))
     # not a scan: how many steps are made is known when it runs, and a chunk cut short is the same program
     chain, notes = jax.lax.fori_loop(0, span.made + span.is_last, body, (chain, notes))
@@ -133,7 +137,7 @@ def run_chunk(
 
     settle = jax.vmap(settled, in_axes=(0, 0, 1), out_axes=(0, 1)) if is_group else settled
     chain, is_alive = settle(start, chain, notes)
-    return chain, _visit(notes, is_alive, keep, span.kept, is_group)
+    return chain, _visit(notes, is_alive, keeping, span.kept, is_group)
 
 
 def _draws_ahead(kernel: Kernel, chain: Chain, span: ChunkPlan, is_group: bool) -> Any:
@@ -152,7 +156,7 @@ def _draws_ahead(kernel: Kernel, chain: Chain, span: ChunkPlan, is_group: bool) 
 
 def _step(
     kernel: Kernel,
-    keep: str | Callable,
+    keeping: Keeping,
     chain: Chain,
     draw: Any,
     batch: PyTree,
@@ -162,18 +166,36 @@ def _step(
     was_kept: Array,
     is_made: Array,
 ) -> tuple[Chain, StepRecord]:
+    new, info = advanced(kernel, chain, draw, batch, step_size, temperature)
+    note = noted(kernel, chain, info, all_finite(new.phase))
+    state = jax.tree.map(lambda a, b: jnp.where(note.is_alive & is_made, a, b), new, chain.state)
+    averages = chain.averages
+    if averages is not None:  # the draw of the step before, now that what follows it is known to be finite
+        averages = counted(averages, keeping, chain.state.phase.position, was_kept, note.is_good)
+    squares = chain.squares
+    if squares is not None:
+        squares = add_squares(squares, info.mean_momentum, row, note.is_alive & is_made & (row >= 0))
+    note = note._replace(position=None if keeping.draws is None else state.phase.position)
+    return Chain(state, note.is_alive, chain.before, averages, chain.reference, squares), note
+
+
+def advanced(
+    kernel: Kernel, chain: Chain, draw: Any, batch: PyTree, step_size: Array, temperature: Array
+) -> tuple[State, StepInfo]:
+    """A step of the chain; of a trajectory `draw` is its key."""
     if chain.reference is not None:
         kernel = with_reference(kernel, chain.reference)
     advance = kernel.step if isinstance(kernel.integrator, Leapfrog) else kernel.step_with
-    new, info = advance(chain.state, draw, step_size, batch, temperature)
-    is_finite = all_finite(new.phase)
+    return advance(chain.state, draw, step_size, batch, temperature)
+
+
+def noted(kernel: Kernel, chain: Chain, info: StepInfo, is_finite: Array) -> StepRecord:
+    """What is noted of a step, without its position. `is_finite`: whether the phase after it is."""
     is_good = chain.is_alive & is_finite_evaluation(info, is_finite)
     is_alive = is_good & is_finite
-    state = jax.tree.map(lambda a, b: jnp.where(is_alive & is_made, a, b), new, chain.state)
-    position = state.phase.position
-    dtype = tree.common_dtype(position)
-    note = StepRecord(
-        None if keep == "moments" else position,
+    dtype = tree.common_dtype(chain.state.phase.position)
+    return StepRecord(
+        None,
         jnp.asarray(info.potential, dtype),
         info.gradient_norm,
         kinetic_temperature(kernel, info.after_friction),
@@ -183,13 +205,16 @@ def _step(
         jnp.where(is_alive, info.cuts, 0),
         jnp.asarray(info.largest_step, dtype),
     )
-    moments = chain.moments
-    if moments is not None:  # the draw of the step before, now that what follows it is known to be finite
-        moments = add_draw(moments, chain.state.phase.position, was_kept & is_good)
-    squares = chain.squares
-    if squares is not None:
-        squares = add_squares(squares, info.mean_momentum, row, is_alive & is_made & (row >= 0))
-    return Chain(state, is_alive, chain.before, moments, chain.reference, squares), note
+
+
+def counted(averages: Averages, keeping: Keeping, position: PyTree, was_kept: Array, is_good: Array) -> Averages:
+    """With this draw, if it was to be kept."""
+    if keeping.is_plain:
+        return add_to_averages(averages, keeping, position, was_kept & is_good)
+    # a function of the user's may cost more than a step: it is not called where its value is not wanted
+    return jax.lax.cond(
+        was_kept, lambda a: add_to_averages(a, keeping, position, is_good), lambda a: a, averages
+    )  # fmt: skip
 
 
 def is_finite_evaluation(info: StepInfo, is_finite: Array) -> Array:
@@ -230,24 +255,22 @@ def _settled(start: Chain, chain: Chain, notes: StepRecord, span: ChunkPlan) -> 
     return chain._replace(state=state, before=before), is_alive
 
 
-def _blank(chain: Chain, keep: str | Callable) -> StepRecord:
+def blank_note(chain: Chain, has_position: bool) -> StepRecord:
     """A note without values, for its shapes."""
     position = chain.state.phase.position
     number = jnp.zeros((), tree.common_dtype(position))
     truth, whole = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-    return StepRecord(
-        None if keep == "moments" else position, number, number, number, truth, truth, truth, whole, number
-    )
+    return StepRecord(position if has_position else None, number, number, number, truth, truth, truth, whole, number)
 
 
-def _visit(notes: StepRecord, is_alive: Array, keep: str | Callable, kept: Array, is_group: bool) -> ChunkRecord:
+def _visit(notes: StepRecord, is_alive: Array, keeping: Keeping, kept: Array, is_group: bool) -> ChunkRecord:
     def chosen(leaf: PyTree) -> PyTree:
         return jax.tree.map(lambda x: jnp.take(x, kept, axis=0, mode="clip"), leaf)
 
-    draws = None if keep == "moments" else chosen(notes.position)
-    if callable(keep):
-        function = jax.vmap(keep) if is_group else keep
-        draws = jax.vmap(function)(draws)
+    draws = None
+    if keeping.draws is not None:
+        function = jax.vmap(keeping.drawn) if is_group else keeping.drawn
+        draws = jax.vmap(function)(chosen(notes.position))
     return ChunkRecord(
         draws,
         chosen(notes.gradient_norm),

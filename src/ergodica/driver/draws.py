@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
-from ergodica.output.labelled import Moments, Temperatures, named
+from ergodica.output.labelled import Temperatures, named
 
 if TYPE_CHECKING:
     from ergodica.output.blocks import BlockFile
@@ -236,20 +236,6 @@ def no_moments_yet(position: PyTree) -> RunningMoments:
     """On the host, in float64."""
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape), position)
     return RunningMoments(np.asarray(0), zeros, zeros)
-
-
-def moments_of_chains(chains: list[RunningMoments]) -> Moments:
-    """Count, mean and variance of each chain, leaves (chain, ...)."""
-
-    def variance(part: RunningMoments) -> PyTree:
-        n = int(part.number)
-        return jax.tree.map(lambda leaf: leaf / (n - 1) if n > 1 else np.full_like(leaf, np.nan), part.spread)
-
-    def stack(parts: list[PyTree]) -> PyTree:
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
-
-    counts = np.array([int(part.number) for part in chains])
-    return Moments(counts, stack([part.mean for part in chains]), stack([variance(part) for part in chains]))
 
 
 # -- the thermometer: squares of momenta by coordinate, summed over stretches of steps --------------------

@@ -11,20 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ergodica import tree
 from ergodica.driver.chunk import Chain, ChunkPlan, ChunkRecord, chunk_length, run_chunk, standing, with_reference
-from ergodica.driver.draws import (
-    MERGED_AFTER_DRAWS,
-    Bath,
-    halved_rows,
-    merged_moments,
+from ergodica.driver.draws import MERGED_AFTER_DRAWS, Bath, halved_rows, no_squares, stretch_of, temperatures_of
+from ergodica.driver.keeping import (
+    Averages,
+    emptied,
+    merged_averages,
     moments_of_chains,
-    no_moments,
-    no_moments_yet,
-    no_squares,
-    stretch_of,
-    temperatures_of,
-)  # fmt: skip
+    no_averages,
+    no_averages_yet,
+)
 from ergodica.driver.keys import chunk_keys, seed_words
+from ergodica.driver.large import LARGE_POSITION, LargeChain, large_chunk_length
 from ergodica.driver.minibatches import Gathered, Independent, Minibatches, RowNumbers, Windows, places_ahead
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
@@ -52,10 +51,15 @@ class Chains(ABC):
 
     def __init__(self, kernel: Kernel, request: Request, sizes: StepSizes, states: list[State], threads: Threads):
         position = states[0].phase.position
-        self.kernel, self.sizes, self.kept, self.keep = kernel, sizes, request.kept, request.keep
+        self.kernel, self.sizes, self.kept, self.keeping = kernel, sizes, request.kept, request.keeping
         self.threads, self.temperature = threads, jnp.asarray(request.temperature, float)
         self.length = chunk_length(position, len(states), request.share_batches)
-        self.totals = [no_moments_yet(position)] * len(states) if request.keep == "moments" else None
+        self.blank: Averages | None = None
+        """What a chain's averages are at the start of a run."""
+        self.totals: list[Averages] | None = None
+        if self.keeping.is_averaged:
+            self.blank = no_averages(self.keeping, position, self.kept.draws)
+            self.totals = [no_averages_yet(self.blank)] * len(states)
 
     @abstractmethod
     def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
@@ -81,15 +85,15 @@ class Chains(ABC):
 
     def frozen_draw(self, chain: int) -> PyTree:
         """What a frozen chain adds at every step that is kept."""
-        position = self.chains[chain].state.phase.position
-        return self.keep(position) if callable(self.keep) else position
+        return self.keeping.drawn(self.chains[chain].state.phase.position)
 
     def moments(self) -> Any:
-        """Count, mean and variance of each chain, leaves (chain, ...); None where draws are kept."""
+        """Count, mean and variance of each chain, leaves (chain, ...); None where nothing is averaged."""
         if self.totals is None:
             return None
-        pairs = zip(self.totals, (chain.moments for chain in self.chains), strict=True)
-        return moments_of_chains([total if new is None else merged_moments(total, new) for total, new in pairs])
+        new = [chain.averages for chain in self.chains]
+        totals = [total if one is None else merged_averages(total, one) for total, one in zip(self.totals, new)]
+        return moments_of_chains(totals, [one.log_sums for one in new if one is not None and one.batches is not None])
 
     def measure(self, bath: Bath) -> None:
         """Count squares of the momentum, from the first step after the warm-up on."""
@@ -170,6 +174,11 @@ class Engine(Chains):
     ):
         super().__init__(kernel, request, sizes, states, threads)
         self.seed, self.batches, self.feed = seed_words(request.seed), batches, feed
+        position = states[0].phase.position
+        self.is_large = tree.size(position) >= LARGE_POSITION and not request.share_batches
+        if self.is_large:
+            stored = jax.eval_shape(self.keeping.drawn, position)
+            self.length = large_chunk_length(tree.size(position), self.kept.thin, tree.size(stored))
         self.references, self.refresh = references, None if references is None else references.refresh
         self.numbered = None
         if batches is not None:
@@ -182,14 +191,11 @@ class Engine(Chains):
         # where rows were put that JAX may not move elsewhere
         held = [leaf for leaf in jax.tree.leaves(batches) if isinstance(leaf, jax.Array) and leaf.committed]
         self._device = next(iter(held[0].devices())) if held else None
-        alive = jnp.ones((), bool)
+        alive, has_before = jnp.ones((), bool), self.is_large or self.keeping.draws is not None
         self.chains = [
-            self._placed(
-                Chain(state, alive, state.phase.position, None, reference) if self.totals is None
-                else Chain(state, alive, None, no_moments(state.phase.position), reference)
-            )
+            self._placed(Chain(state, alive, state.phase.position if has_before else None, self.blank, reference))
             for state, reference in zip(states, own, strict=True)
-        ]  # fmt: skip
+        ]
         groups = np.array_split(np.arange(len(states)), _workers(len(states)))
         self.groups = groups if request.share_batches else None
 
@@ -199,10 +205,10 @@ class Engine(Chains):
             self.feed.close()
 
     def program(self) -> int | None:
-        leaves, structure = jax.tree.flatten((self.kernel, self.batches, self.chains[0]))
+        leaves, structure = jax.tree.flatten((self.kernel, self.batches, self.keeping, self.chains[0]))
         kinds = tuple((leaf.shape, str(leaf.dtype)) if eqx.is_array(leaf) else leaf for leaf in leaves)
         try:
-            return hash((structure, kinds, self.keep, self.length, len(self.chains), self.groups is None))
+            return hash((structure, kinds, self.length, len(self.chains), self.groups is None))
         except TypeError:  # something that a person's own module holds
             return None
 
@@ -223,7 +229,7 @@ class Engine(Chains):
             groups = [self.threads.submit(self._advance_group, g, first, count, handed) for g in self.groups]
             records = [record for job in groups for record in job.result()]
         if self.totals is not None and ((first + count) % self.length == 0 or first + count == self.kept.total):
-            self._merge_moments(is_last=first + count == self.kept.total)
+            self._merge_averages(is_last=first + count == self.kept.total)
         return records
 
     def _span(self, number: Any, first: int, count: int, handed: PyTree) -> ChunkPlan:
@@ -261,7 +267,11 @@ class Engine(Chains):
 
     def _advance_one(self, chain: int, first: int, count: int, handed: PyTree) -> ChunkRecord:
         span = self._span(chain, first, count, handed)
-        self.chains[chain], record = run_chunk(self.kernel, self.batches, self.keep, self.chains[chain], span)
+        if self.is_large:
+            large = LargeChain(self.kernel, self.batches, self.keeping, self.kept, first)
+            self.chains[chain], record = large.advance(self.chains[chain], span, count)
+            return self._with_standing(chain, record, first, count)
+        self.chains[chain], record = run_chunk(self.kernel, self.batches, self.keeping, self.chains[chain], span)
         return self._trimmed(chain, record, first, count)
 
     def _advance_group(self, group: np.ndarray, first: int, count: int, handed: PyTree) -> list[ChunkRecord | None]:
@@ -269,7 +279,7 @@ class Engine(Chains):
         chains = jax.tree.map(lambda *leaves: np.stack(leaves), *(self.chains[i] for i in group))
         was_alive = [self.is_alive(i) for i in group]
         span = self._span(group, first, count, handed)
-        chains, record = jax.tree.map(np.asarray, run_chunk(self.kernel, self.batches, self.keep, chains, span))
+        chains, record = jax.tree.map(np.asarray, run_chunk(self.kernel, self.batches, self.keeping, chains, span))
         records: list[ChunkRecord | None] = []
         for place, i in enumerate(group):
             self.chains[i] = jax.tree.map(lambda leaf, p=place: leaf[p], chains)
@@ -284,18 +294,22 @@ class Engine(Chains):
             return jax.tree.map(lambda leaf: np.asarray(leaf)[:length], part)
 
         trimmed = ChunkRecord(*cut(record[:4], n), *cut(record[4:6], count + 1), *cut(record[6:], count))
-        if trimmed.draws is None or trimmed.is_alive.all():
-            return trimmed
-        is_alive = trimmed.is_alive[1:][self.kept.between(first, first + count) - first]
-        return trimmed._replace(draws=standing(trimmed.draws, is_alive, self.frozen_draw(chain)))
+        return self._with_standing(chain, trimmed, first, count)
 
-    def _merge_moments(self, is_last: bool) -> None:
+    def _with_standing(self, chain: int, record: ChunkRecord, first: int, count: int) -> ChunkRecord:
+        """With the draws that do not stand replaced."""
+        if record.draws is None or record.is_alive.all():
+            return record
+        is_alive = record.is_alive[1:][self.kept.between(first, first + count) - first]
+        return record._replace(draws=standing(record.draws, is_alive, self.frozen_draw(chain)))
+
+    def _merge_averages(self, is_last: bool) -> None:
         assert self.totals is not None
         for i, chain in enumerate(self.chains):
-            assert chain.moments is not None
-            if is_last or int(chain.moments.number) + self.length > MERGED_AFTER_DRAWS:
-                self.totals[i] = merged_moments(self.totals[i], chain.moments)
-                self.chains[i] = self._placed(chain._replace(moments=no_moments(chain.state.phase.position)))
+            assert chain.averages is not None
+            if is_last or int(chain.averages.draws.number) + self.length > MERGED_AFTER_DRAWS:
+                self.totals[i] = merged_averages(self.totals[i], chain.averages)
+                self.chains[i] = self._placed(chain._replace(averages=emptied(chain.averages)))
 
     def _renew_references(self, references: "References") -> None:
         for i, chain in enumerate(self.chains):

@@ -11,8 +11,9 @@ from jaxtyping import PyTree
 from ergodica import tree
 from ergodica.compiling import sound_filter_jit
 from ergodica.driver.chunk import Chain, ChunkRecord, all_finite, is_finite_evaluation, kinetic_temperature, standing
-from ergodica.driver.draws import RunningMoments, add_squares, merged_moments
+from ergodica.driver.draws import add_squares
 from ergodica.driver.engine import Chains
+from ergodica.driver.keeping import Averages, Keeping, add_to_averages, emptied, merged_averages
 from ergodica.driver.keys import Purpose, step_keys
 from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
@@ -29,7 +30,7 @@ class ExternalEngine(Chains):
     def __init__(self, kernel: Kernel, request: Request, sizes: StepSizes, states: list[State], threads: Threads):
         super().__init__(kernel, request, sizes, states, threads)
         self.target, self.light, self.seed = kernel.target, with_domain_only(kernel), request.seed
-        self.chains = [Chain(state, jnp.ones((), bool), state.phase.position) for state in states]
+        self.chains = [Chain(state, jnp.ones((), bool), state.phase.position, self.blank) for state in states]
         self._batches, self._given = iter(self.target.batches), 0
 
     def advance(self, first: int, count: int, following: int) -> list[ChunkRecord | None]:
@@ -70,10 +71,10 @@ class ExternalEngine(Chains):
         row = jnp.asarray(self._row[step])
         self.chains[i], record = _finish(self.light, chain, probed, gradient, draws, number, self.temperature, row)
         record = jax.tree.map(np.asarray, record)
-        self._add_to_moments(i, step, chain, record)
+        self._average(i, step, chain, record)
         return record
 
-    def _add_to_moments(self, i: int, step: int, chain: Chain, record: ChunkRecord) -> None:
+    def _average(self, i: int, step: int, chain: Chain, record: ChunkRecord) -> None:
         """The draw of the step before, now that a finite gradient follows it; nothing follows the last one."""
         if self.totals is None:
             return
@@ -82,10 +83,9 @@ class ExternalEngine(Chains):
             draws.append((step, record.draws, record.is_alive[1]))
         for number, draw, is_alive in draws:
             if is_alive and number >= 0 and len(self.kept.between(number, number + 1)):
-                one = jax.tree.map(np.asarray, draw)
-                self.totals[i] = merged_moments(
-                    self.totals[i], RunningMoments(np.asarray(1), one, jax.tree.map(np.zeros_like, one))
-                )
+                averages = _averaged(self.chains[i].averages, self.keeping, draw)
+                self.totals[i] = merged_averages(self.totals[i], averages)
+                self.chains[i] = self.chains[i]._replace(averages=emptied(averages))
 
     def _visit(self, chain: int, notes: list[ChunkRecord], first: int) -> ChunkRecord:
         count = len(notes)
@@ -97,10 +97,10 @@ class ExternalEngine(Chains):
         draws, *met = (jax.tree.map(lambda leaf: leaf[kept], part) for part in whole[:4])
         potential = np.append(whole.potential, np.asarray(np.nan, whole.potential.dtype))
         record = ChunkRecord(None, met[0], met[1], met[2], potential, is_alive, whole.cuts, whole.largest_step)
-        if self.keep == "moments":
+        if self.keeping.draws is None:
             return record
-        if callable(self.keep) and len(kept):
-            draws = jax.tree.map(np.asarray, jax.vmap(self.keep)(draws))
+        if len(kept):
+            draws = jax.tree.map(np.asarray, jax.vmap(self.keeping.drawn)(draws))
         if len(kept) and not is_alive.all():
             draws = standing(draws, is_alive[1:][kept], self.frozen_draw(chain))
         return record._replace(draws=draws)
@@ -150,4 +150,9 @@ def _finish(
     squares = chain.squares
     if squares is not None:
         squares = add_squares(squares, info.mean_momentum, row, is_alive & (row >= 0))
-    return Chain(state, is_alive, before, squares=squares), record
+    return Chain(state, is_alive, before, chain.averages, squares=squares), record
+
+
+@sound_filter_jit
+def _averaged(averages: Averages, keeping: Keeping, position: PyTree) -> Averages:
+    return add_to_averages(averages, keeping, position, jnp.ones((), bool))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.keeping import Keeping
 from ergodica.host.tracing import digest, traced
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
@@ -23,7 +24,7 @@ def numbers_of(thing: Any) -> str:
     return digest(*(np.asarray(leaf) for leaf in leaves))
 
 
-def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
+def step_digest(kernel: Kernel, state: State, batch: PyTree, keeping: Keeping) -> str:
     """A digest of the step as JAX sees it, with the constants that the user's functions close over.
 
     Of a target whose gradient comes from outside only the recipe can be looked at.
@@ -32,14 +33,18 @@ def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
     if kernel.target.has_potential:
         key, number = jax.random.key(0, impl="threefry2x32"), jnp.ones((), float)
         texts, constants = traced(_step, kernel, state, key, number, batch)
-    if callable(keep):
-        more, others = traced(keep, state.phase.position)
-        texts, constants = texts + more, constants + others
+    if keeping.coordinates is not None or not (isinstance(keeping.draws, str) or keeping.is_plain):
+        more, others = traced(_kept, keeping, state.phase.position)
+        texts, constants = texts + more + numbers_of(keeping), constants + others
     return digest(texts, *constants)
 
 
 def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) -> Any:
     return kernel.step(state, key, number, batch, number)
+
+
+def _kept(keeping: Keeping, position: PyTree) -> Any:
+    return keeping.drawn(position), keeping.averaged(position), keeping.scored(position)
 
 
 def batch_like(target: Target, batch_size: int | None, is_paired: bool) -> PyTree:

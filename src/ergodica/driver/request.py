@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from ergodica import structure
 from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.draws import KeptSteps
+from ergodica.driver.keeping import Keeping, check_keep
 from ergodica.driver.minibatches import BATCH_KINDS
 from ergodica.errors import InputError
 from ergodica.fields import times
@@ -93,7 +94,7 @@ class Request:
     batches: str | None = None
     warmup: int = 0
     thin: int = 1
-    keep: str | Callable[[PyTree], PyTree] = "draws"
+    keep: str | Callable[[PyTree], PyTree] | Mapping[str, Any] = "draws"
     resample_every: int | None = None
     out: Path | str | None = None
     resume: bool = False
@@ -147,8 +148,7 @@ class Request:
         if self.seed > LARGEST_SEED:
             raise InputError(f"seed must be at most 2**63 - 1, got {self.seed}")
         structure.check_temperature(self.temperature)
-        if self.keep not in ("draws", "moments") and not callable(self.keep):
-            raise InputError(f"keep is {self.keep!r}: expected 'draws', 'moments', or a function of the position")
+        check_keep(self.keep)
 
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
@@ -216,6 +216,10 @@ class Request:
         return self.chains > 1 and not callable(init) and not isinstance(init, Same | PerChain)
 
     @property
+    def keeping(self) -> Keeping:
+        return Keeping.of(self.keep, getattr(self.target, "coordinates", None))
+
+    @property
     def total(self) -> int:
         return self.warmup + self.steps
 
@@ -258,6 +262,10 @@ class Request:
             "step_size": words(self.step_size) if callable(self.step_size) else float(self.step_size),
             "keep": self.keep if isinstance(self.keep, str) else words(self.keep),
         }
+        if isinstance(self.keep, Mapping):
+            settings["keep"] = {
+                name: what if isinstance(what, str) else words(what) for name, what in self.keep.items()
+            }
         names = ("steps", "warmup", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
         return settings | {name: plain(getattr(self, name)) for name in (*names, "resample_every")}
 

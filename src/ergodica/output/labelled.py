@@ -4,7 +4,8 @@ Names of the numbers in a position are paths joined by '.', as `layer.weight`; a
 
 posterior       the position by name, dimensions (chain, draw, <name>_dim_0, ...)
 sample_stats    what each step met, (chain, draw)
-moments         count, mean.<name>, variance.<name> by chain, where the draws were not kept
+moments         count, mean.<name>, variance.<name> by chain, where they were asked for; error.<name> of the means and
+                score.<name>, where something was averaged under a name
 temperatures    by coordinate of the momentum, (chain, stretch, coordinate): stretches of `steps` steps; `place`: where
                 a coordinate is, counted through the position
 halved_...      the same of the run with half the step size
@@ -40,11 +41,18 @@ OWN_ATTRIBUTES = ("inference_library", "inference_library_version", "created_at"
 
 @dataclass(frozen=True)
 class Moments:
-    """Of each chain: how many draws, and their mean and variance, trees with leaves (chain, ...)."""
+    """Of each chain: how many draws, and their mean and variance, trees with leaves (chain, ...).
+
+    Attributes:
+        error: of the mean, by batch means; None where they were not kept.
+        score: by name, the log predictive density of each row that was held out, (chain, row); None where none was.
+    """
 
     count: np.ndarray
     mean: PyTree
     variance: PyTree
+    error: PyTree = None
+    score: dict[str, np.ndarray] | None = None
 
 
 class Temperatures(NamedTuple):
@@ -101,7 +109,7 @@ def _groups(
 
 
 def moment_variables(moments: Moments) -> dict[str, Any]:
-    parts = {"mean": moments.mean, "variance": moments.variance}
+    parts = {"mean": moments.mean, "variance": moments.variance, "error": moments.error, "score": moments.score}
     named_parts = {f"{part}.{name}": x for part, tree in parts.items() for name, x in named(tree).items()}
     return {"count": moments.count, **named_parts}
 
@@ -110,9 +118,11 @@ def moments_from(variables: Mapping[str, Any]) -> Moments | None:
     """What `moment_variables` gave; None of nothing."""
 
     def part(prefix: str) -> PyTree:
-        return unnamed({name.removeprefix(prefix): x for name, x in variables.items() if name.startswith(prefix)})
+        found = {name.removeprefix(prefix): x for name, x in variables.items() if name.startswith(prefix)}
+        return unnamed(found) if found else None
 
-    return Moments(variables["count"], part("mean."), part("variance.")) if variables else None
+    parts = ("mean.", "variance.", "error.", "score.")
+    return Moments(variables["count"], *map(part, parts)) if variables else None
 
 
 def dataset(variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any]) -> "xr.Dataset":

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import tree
+from ergodica.driver.constrained import as_begun
 from ergodica.driver.draws import DrawShape, check_room
 from ergodica.driver.engine import Chains, Engine, threads_for
 from ergodica.driver.loop import Pace
@@ -51,7 +52,7 @@ class Plan:
 
     def identity(self, step: int) -> dict[str, Any]:
         """What must be the same for a run to be resumed at `step`; of its steps' sizes those before it."""
-        from ergodica.driver.identity import batch_like, data_digest, numbers_of, step_digest
+        from ergodica.driver.identity import batch_like, coordinates_digest, data_digest, numbers_of, step_digest
 
         free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction", "least_friction")
         same = {name: value for name, value in self.settings.items() if name not in free}
@@ -59,6 +60,8 @@ class Plan:
         batch = batch_like(request.target, request.batch_size, self.is_paired)
         same["recipe"] = numbers_of((kernel.recipe, kernel.integrator, kernel.gradient_noise))
         same["model"] = step_digest(self.chains.kernel, self.state, batch, request.keeping)
+        if request.target.coordinates is not None:  # its arrays are arguments of the step, and not in its digest
+            same["coordinates"] = coordinates_digest(request.target.coordinates)
         same["data"] = data_digest(request.target)
         same["step_size"] = self.chains.sizes.digest(step)
         return same
@@ -66,6 +69,7 @@ class Plan:
 
 def plan_of(request: Request, is_resumed: bool) -> Plan:
     """The chains at their start; of a run that is resumed without the search for a mode, which it has behind it."""
+    request = as_begun(request)
     kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
     threads = threads_for(request.chains)
     try:

@@ -92,7 +92,9 @@ class Chains(ABC):
         if self.totals is None:
             return None
         new = [chain.averages for chain in self.chains]
-        totals = [total if one is None else merged_averages(total, one) for total, one in zip(self.totals, new)]
+        totals = [
+            total if one is None else merged_averages(total, one) for total, one in zip(self.totals, new, strict=True)
+        ]
         return moments_of_chains(totals, [one.log_sums for one in new if one is not None and one.batches is not None])
 
     def measure(self, bath: Bath) -> None:

@@ -37,6 +37,13 @@ class Score(eqx.Module):
     rows: PyTree
 
 
+class AsSampled(eqx.Module):
+    """`keep` of pilots: the numbers that chains move, whatever users see of them."""
+
+    def __call__(self, u: PyTree) -> PyTree:
+        return u
+
+
 def mean(function: Callable[..., PyTree], rows: PyTree = None) -> Mean:
     """`keep={"test": eg.mean(function)}`: the mean of function(position) over the draws, averaged as the run goes.
 
@@ -129,6 +136,8 @@ class Keeping(eqx.Module):
 
     @classmethod
     def of(cls, keep: Any, coordinates: Any = None) -> "Keeping":
+        if isinstance(keep, AsSampled):
+            return cls("draws", None, {}, None)
         if not isinstance(keep, Mapping):
             is_moments = isinstance(keep, str) and keep == "moments"
             return cls(None if is_moments else keep, keep if is_moments else None, {}, coordinates)
@@ -146,13 +155,11 @@ class Keeping(eqx.Module):
     @property
     def is_plain(self) -> bool:
         """Whether what is averaged is the position itself: then an update costs less than to ask whether it is due."""
-        return isinstance(self.averages, str) and self.coordinates is None
+        return isinstance(self.averages, str) and (self.coordinates is None or not self.coordinates.has_jacobian)
 
     def seen(self, position: PyTree) -> Any:
         """The position as the user's functions see it."""
-        if self.coordinates is None:
-            return position
-        return self.coordinates.assemble(self.coordinates.constrained(position))
+        return position if self.coordinates is None else self.coordinates.seen(position)
 
     def drawn(self, position: PyTree) -> PyTree:
         """What is stored of a draw."""

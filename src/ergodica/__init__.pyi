@@ -2,7 +2,7 @@
 
 from . import data, lda, transforms
 from .diagnostics.accuracy import Accuracy
-from .driver import Run, cyclical, load, polynomial, same
+from .driver import Run, cyclical, load, mean, polynomial, same, score
 from .energy import Energy, Gaussian, Relativistic, Thermostat
 from .errors import InputError, NonFiniteError
 from .fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
@@ -88,6 +88,7 @@ __all__ = [
     "irreversible_langevin",
     "lda",
     "load",
+    "mean",
     "polynomial",
     "positive",
     "potential_scaled",
@@ -97,6 +98,7 @@ __all__ = [
     "riemannian_sgnht",
     "same",
     "sample",
+    "score",
     "sgfs",
     "sghmc",
     "sgld",

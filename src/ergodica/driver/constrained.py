@@ -1,5 +1,6 @@
 """What a run keeps where the user's functions see something else than what is sampled (targets/coordinates.py)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -42,3 +43,10 @@ def _first_given(init: Any, seed: int) -> PyTree:
 def start_key(seed: int, chain: int, purpose: Purpose) -> Any:
     keys = start_keys(seed_words(seed), np.asarray(chain, np.int32))
     return keys[0 if purpose is Purpose.INIT else 1]
+
+
+def kept_function(request: Request) -> Callable[[PyTree], PyTree] | None:
+    """What is stored of the numbers that chains move; None where it is these."""
+    keeping, coordinates = request.keeping, request.target.coordinates
+    is_as_sampled = coordinates is None or coordinates.is_drawn_as_sampled
+    return None if keeping.draws == "draws" and is_as_sampled else keeping.drawn

@@ -22,6 +22,7 @@ from ergodica.driver.keeping import (
     no_averages,
     no_averages_yet,
 )
+from ergodica.driver.kept import pooled_log_density
 from ergodica.driver.keys import chunk_keys, seed_words
 from ergodica.driver.large import LARGE_POSITION, LargeChain, large_chunk_length
 from ergodica.driver.minibatches import Gathered, Independent, Minibatches, RowNumbers, Windows, places_ahead
@@ -96,6 +97,15 @@ class Chains(ABC):
             total if one is None else merged_averages(total, one) for total, one in zip(self.totals, new, strict=True)
         ]
         return moments_of_chains(totals, [one.log_sums for one in new if one is not None and one.batches is not None])
+
+    def scores(self) -> dict[str, float]:
+        """The mean log predictive density of each score's rows, by the draws of all chains so far."""
+        if not self.keeping.scores or self.totals is None:
+            return {}
+        moments = self.moments()
+        if not moments.count.sum():
+            return {}
+        return {name: float(pooled_log_density(one, moments.count).mean()) for name, one in moments.score.items()}
 
     def measure(self, bath: Bath) -> None:
         """Count squares of the momentum, from the first step after the warm-up on."""

@@ -66,6 +66,12 @@ def final_settings(plan: Plan, work: SampledChains) -> dict[str, Any]:
         "seconds": round(work.journal.seconds, 3),
         "frozen": [one._asdict() for one in work.journal.frozen],
     }
+    if work.journal.evaluations:
+        names = work.journal.evaluations[-1][1]
+        settings["evaluations"] = {
+            name: [[step, scores[name]] for step, scores in work.journal.evaluations if name in scores]
+            for name in names
+        }
     if plan.request.share_batches and plan.request.chains > 1:
         from ergodica.diagnostics.columns import chain_correlation
 

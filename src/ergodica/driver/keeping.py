@@ -110,8 +110,8 @@ def check_keep(keep: Any) -> None:
     if not keep:
         raise InputError(f"keep is empty: expected names with what to keep, {EXPECTED}")
     for name, what in keep.items():
-        if not isinstance(name, str) or not name:
-            raise InputError(f"keep has the name {name!r}: expected words, as {{'test': ...}}")
+        if not isinstance(name, str) or not name or set(name) & set("./"):
+            raise InputError(f"keep has the name {name!r}: expected words without '.' and '/', as {{'test': ...}}")
         if isinstance(what, Mean | Score) or callable(what) or what in ("draws", "moments"):
             continue
         raise InputError(f"keep[{name!r}] is {what!r}: expected {EXPECTED}")

@@ -1,6 +1,6 @@
 """What a run leaves: the draws and what the steps met; to be looked at, judged, saved and read again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.kept import kept_by_name, split_draws, stored_draws
 from ergodica.errors import InputError
 from ergodica.report import plain
 from ergodica.targets import Target
@@ -50,7 +51,7 @@ class Run:
 
     Attributes:
         posterior: the tree of the start, with NumPy leaves shaped (chain, draw, ...); of `keep=function` the tree that
-            it returns; None for keep="moments".
+            it returns; None where the draws were not kept.
         stats: arrays (chain, draw) of each step kept: `step_size`, `potential` (of its batch), `gradient_norm`,
             `kinetic_temperature`, `diverging` (the chain is frozen), `accepted`.
         settings: what the run was made with.
@@ -80,12 +81,20 @@ class Run:
     thermometer by coordinate."""
     run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
+    values: dict[str, Any] | None = field(default=None, repr=False)
+    """Of keep={...}, the draws of functions by name; `kept` has all that was kept."""
     coordinates: Coordinates | None = field(default=None, repr=False)
     """Of the target: how a draw is put together to a network; None where draws are what its functions see."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.settings.get("keep"), Mapping) and self.values is None:
+            posterior, values = split_draws(self.posterior, self.settings["keep"])
+            object.__setattr__(self, "posterior", posterior)
+            object.__setattr__(self, "values", values)
+
     def __repr__(self) -> str:
         chains, draws = self.stats["step_size"].shape
-        kept = "moments" if self.posterior is None else ", ".join(self._shapes())
+        kept = ", ".join(self.kept) if self.posterior is None else ", ".join(self._shapes())
         beside = "" if self.halved is None else ", beside one with half the step"
         return f"Run({chains} chain{'s' * (chains != 1)} of {draws:,} draws: {kept}{beside})"
 
@@ -96,6 +105,24 @@ class Run:
         from ergodica.output.labelled import named
 
         return [f"{name} {values.shape[2:] or ''}".strip() for name, values in named(self.posterior).items()]
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What was kept, by the names of keep: draws, averages (`mean`, `sd`, `error`, `r_hat`) and scores.
+
+        Example:
+            >>> import ergodica as eg
+            >>> keep = {"position": "moments", "size": lambda x: x @ x}
+            >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=400, step_size=0.3, chains=2, keep=keep)
+            >>> run.kept["position"].mean.shape, run.kept["size"].shape
+            ((2,), (2, 400))
+        """
+        return kept_by_name(self.posterior, self.values, self.moments, self.settings)
+
+    @property
+    def stored(self) -> PyTree:
+        """All that was kept of each draw, as it is written: the posterior, or what keep={...} names."""
+        return stored_draws(self.posterior, self.values, self.settings.get("keep"))
 
     @property
     def is_finite(self) -> bool:
@@ -113,7 +140,8 @@ class Run:
         """
         if self.posterior is None:
             raise InputError("this run kept no draws (keep='moments'): there is none to give")
-        coordinates = self.coordinates if self.settings.get("keep", "draws") == "draws" else None
+        keep = self.settings.get("keep", "draws")
+        coordinates = self.coordinates if keep == "draws" or isinstance(keep, Mapping) else None
         draw = jax.tree.map(lambda leaf: np.asarray(leaf[chain, i]), self.posterior)
         return draw if coordinates is None else coordinates.assemble(draw)
 
@@ -121,7 +149,7 @@ class Run:
         """An xarray.DataTree, which ArviZ 1.x takes; ArviZ 0.23 reads the file that `save` writes."""
         from ergodica.output.labelled import datatree
 
-        kept = (self.posterior, self.stats, self.settings, self.moments)
+        kept = (self.stored, self.stats, self.settings, self.moments)
         return datatree(*kept, self.halved, self.witness, self.temperatures)
 
     def save(self, path: Path | str, overwrite: bool = False) -> None:
@@ -199,7 +227,7 @@ def _run_like(run: Run, like: Any, path: Any) -> Run:
     x = like if coordinates is None else coordinates.take_apart(like)
     if run.posterior is not None:
         run = replace(run, posterior=as_tree_of(run.posterior, x, 2, path))
-    if run.moments is not None:
+    if run.settings.get("keep") == "moments":
         mean, variance = (as_tree_of(part, x, 1, path) for part in (run.moments.mean, run.moments.variance))
         run = replace(run, moments=Moments(run.moments.count, mean, variance))
     return replace(run, coordinates=coordinates)

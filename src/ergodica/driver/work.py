@@ -26,6 +26,7 @@ WALL_ADVICE = "where the density is zero behind a wall, give the target a domain
 LOST_AT_ONCE = 1_000  # steps: where no chain outlives them, nothing was sampled
 ALLOWED_TEMPERATURE = 0.05  # of the temperature: a diagnosis calls no less than that wrong
 LEAST_FRICTION = 1e-3  # times step: below it a diagnosis may call friction too small
+EVALUATIONS = 100  # of held-out rows in a run, about
 ENOUGH_DRAWS = 200  # of a chain: of fewer standard errors say little, and a start far out is most of the run
 
 
@@ -106,6 +107,8 @@ class Journal:
     directions_cut: int = 0
     steps_seen: int = 0
     largest_step: float = np.inf
+    evaluations: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+    """Of held-out rows (eg.score): steps made, and the score of each name."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"frozen": [list(one) for one in self.frozen]}
@@ -174,6 +177,13 @@ class SampledChains:
         self._is_withdrawn = _withdraw(self.chains, self.store, records, first)
         self._temperature = _keep(self.chains, self.store, records, first, count)
         self.journal.step = first + count
+        if self.chains.keeping.scores and self._is_evaluated():
+            self.journal.evaluations.append((self.step, self.chains.scores()))
+
+    def _is_evaluated(self) -> bool:
+        """At the same steps in every run, whatever its pace: at ends of chunks, about a hundred times."""
+        every = self.chains.length * -(-self.total // (EVALUATIONS * self.chains.length))
+        return self.step > self.chains.kept.warmup and (self.step % every == 0 or self.step == self.total)
 
     def must_save(self) -> bool:
         return self._is_withdrawn or bool(self.lost)
@@ -201,6 +211,8 @@ class SampledChains:
     def reached(self) -> tuple[int, int, str]:
         frozen = len(self.journal.frozen)
         words = f"kinetic temperature {self._temperature:.3g}" if np.isfinite(self._temperature) else ""
+        if self.journal.evaluations:
+            words += "".join(f" {name} {score:.4g}" for name, score in self.journal.evaluations[-1][1].items())
         words += f" [red]{frozen} chain{'s' if frozen > 1 else ''} non-finite[/red]" if frozen else ""
         return self.step, self.total, words
 

@@ -86,7 +86,9 @@ def datatree(
     for prefix, other in ((HALVED_PREFIX, halved), (WITNESS_PREFIX, witness)):
         if other is not None:
             measured = getattr(other, "temperatures", None)
-            parts = _groups(other.posterior, other.stats, other.settings, other.moments, measured)
+            parts = _groups(
+                getattr(other, "stored", other.posterior), other.stats, other.settings, other.moments, measured
+            )
             groups |= {prefix + name: dataset for name, dataset in parts.items()}
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes(settings)), **groups})
 
@@ -121,8 +123,10 @@ def moments_from(variables: Mapping[str, Any]) -> Moments | None:
         found = {name.removeprefix(prefix): x for name, x in variables.items() if name.startswith(prefix)}
         return unnamed(found) if found else None
 
-    parts = ("mean.", "variance.", "error.", "score.")
-    return Moments(variables["count"], *map(part, parts)) if variables else None
+    if not variables:
+        return None
+    scores = {name.removeprefix("score."): x for name, x in variables.items() if name.startswith("score.")}
+    return Moments(variables["count"], *map(part, ("mean.", "variance.", "error.")), scores or None)
 
 
 def dataset(variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any]) -> "xr.Dataset":

@@ -1,5 +1,6 @@
 """`eg.tune`: everything that `eg.sample(target)` decides before its first step, to be read, changed or used by hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import PyTree
 
 from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.build import kept_shapes
-from ergodica.driver.constrained import as_begun, kept_of
+from ergodica.driver.constrained import as_begun, kept_function
 from ergodica.driver.request import LARGEST_SEED, PerChain, Request, Same
 from ergodica.errors import InputError
 from ergodica.gradients.control import ControlVariates
@@ -235,8 +236,7 @@ def settings_for(request: Request) -> Settings:
 
 def planned(request: Request, position: PyTree, found: Laplace, noise: Noise | None, costs: Costs) -> Settings:
     """The plan, from what was measured."""
-    keep = kept_of(request)
-    keep, kept = keep if callable(keep) else None, found.size
+    keep, kept = kept_function(request), found.size
     if keep is not None:
         leaves = jax.tree.leaves(jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keep(q)), position))
         kept = sum(leaf.size for leaf in leaves)
@@ -274,6 +274,10 @@ def checked(request: Request) -> PyTree:
         raise InputError(f"accuracy is {kind_of(request.accuracy)}: expected eg.Accuracy(mean=0.1, sd=0.05)")
     if request.keep == "moments":
         raise InputError(f"tuning looks at draws, and keep='moments' keeps none: use keep=function, or {by_hand}")
+    if isinstance(request.keep, Mapping):
+        raise InputError(
+            f"tuning looks at draws, and keep={{...}} is for runs without: use keep=function, run.predict, or {by_hand}"
+        )
     if not target.has_potential:
         raise InputError(f"tuning needs a potential, and this target gives gradients only (eg.External): {by_hand}")
     from ergodica.data import Batches
@@ -290,6 +294,6 @@ def checked(request: Request) -> PyTree:
         raise InputError("no start: give eg.sample(target, init=position), or the target an `init`")
     position = jax.tree.map(jnp.asarray, target.init if given is None else sampled(target, given))
     target.check(position)
-    if callable(keep := kept_of(request)):
+    if (keep := kept_function(request)) is not None:
         kept_shapes(keep, position)
     return position

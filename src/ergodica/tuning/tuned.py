@@ -23,7 +23,7 @@ from jaxtyping import PyTree
 
 from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.checkpoint import check_same, reading, starting_over
-from ergodica.driver.constrained import as_begun, kept_of
+from ergodica.driver.constrained import as_begun, kept_function
 from ergodica.driver.execute import execute
 from ergodica.driver.identity import coordinates_digest, data_digest
 from ergodica.driver.part_folder import part_folder
@@ -112,9 +112,9 @@ def _on_disk(request: Request) -> Run:
 def _identity(request: Request, position: PyTree) -> dict[str, Any]:
     """What must be the same for a run to be resumed."""
     target = request.target
-    bare, keep = target.without_data(), kept_of(request)
+    bare, keep = target.without_data(), kept_function(request)
     rows = None if target.size is None else target.rows(np.arange(min(2, target.size)))  # type: ignore[attr-defined]
-    kept = "draws" if not callable(keep) else traced_digest(keep, position)
+    kept = "draws" if keep is None else traced_digest(keep, position)
     accuracy = words(request.accuracy or Accuracy())
     known = {} if target.coordinates is None else {"coordinates": coordinates_digest(target.coordinates)}
     return plain(known | {
@@ -246,8 +246,8 @@ def _lengths(state: Path, folder: Path) -> list[int]:
 
 def as_drawn(run: Run, request: Request, like: PyTree) -> Run:
     """With the tree that the draws had, of which a file knows only the names: decisions go by the order of numbers."""
-    keep = kept_of(request)
-    like = jax.eval_shape(keep, like) if callable(keep) else like
+    keep = kept_function(request)
+    like = like if keep is None else jax.eval_shape(keep, like)
     found = named(run.posterior)
     leaves = [np.asarray(found[name], leaf.dtype) for name, leaf in named(like).items()]
     posterior = jax.tree.unflatten(jax.tree.structure(like), leaves)

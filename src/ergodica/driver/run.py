@@ -130,6 +130,49 @@ class Run:
 
         return plots.plot(*self._judged(), folder=folder)
 
+    def predict(
+        self,
+        fn: Callable,
+        rows: PyTree = None,
+        batch_size: int = 1_000,
+        reduce: Any = "mean",
+        thin: int = 1,
+        progress: bool = True,
+    ) -> PyTree:
+        """Predictions by all draws, for rows in batches; frozen chains are left out, with a warning.
+
+        Args:
+            fn: fn(position, rows) -> an array or a pytree of them, each (n, ...) for n rows, each row's by that row
+                alone. `position` is one draw, of the kind that the target's functions see. Without rows fn(position),
+                of any shape.
+            rows: a pytree of arrays with one leading axis, memory-mapped or not, or a data source (`eg.data.npy`,
+                `eg.data.parquet`), which is read once, in order.
+            batch_size: how many rows at a time.
+            reduce: over chains and draws, "mean", "sd" or "log_mean_exp" (the log of the mean of exp(fn), for log
+                densities), each as draws come, in float64, in the memory of the answer; a list of quantiles, leaves
+                (quantile, n, ...); "draws", no reduction, leaves (chain, draw, n, ...).
+            thin: use every N-th draw.
+
+        Example:
+            >>> import numpy as np, ergodica as eg
+            >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=100, step_size=0.3, chains=2)
+            >>> run.predict(lambda position, x: x @ position, np.eye(2, dtype=np.float32), reduce=[0.05, 0.95]).shape
+            (2, 2)
+        """
+        from ergodica.driver.predictions import predict
+
+        return predict(self, fn, rows, batch_size, reduce, thin, progress)
+
+    def log_likelihood(self, target: Target, batch_size: int = 1_000, thin: int = 1, progress: bool = True) -> Any:
+        """log_likelihood of every row of an `eg.Posterior` by every draw, (chain, draw, n): what ArviZ's `loo` needs.
+
+        Args:
+            target: the one that was sampled, or the same model with other rows.
+        """
+        from ergodica.driver.predictions import log_likelihood
+
+        return log_likelihood(self, target, batch_size, thin, progress)
+
     def _judged(self) -> tuple[Any, ...]:
         return self.posterior, self.stats, self.settings, self.moments, self.halved
 

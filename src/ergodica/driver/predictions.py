@@ -29,7 +29,7 @@ from ergodica.driver.reductions import Extent, check_reduce, reduction
 from ergodica.errors import InputError
 from ergodica.host.progress import waiting
 from ergodica.host.validate import kind_of, whole
-from ergodica.tree import named_leaves
+from ergodica.tree import is_array, named_leaves
 
 if TYPE_CHECKING:
     from ergodica.driver.run import Run
@@ -48,7 +48,7 @@ def predict(
     shapes, structure = jax.tree.flatten(_shapes(fn, draws, table))
     extent = Extent(len(draws.chains), len(draws.numbers), table.size, table.length)
     answer = reduction(reduce, shapes, extent)
-    blocks, done = _blocks(extent.count, *_grouping(fn, draws, table)), 0
+    blocks, done = _blocks(extent.total, *_grouping(fn, draws, table)), 0
     with waiting("predictions", progress) as tell:
         for start in table.starts:
             batch = table.batch(start)
@@ -73,6 +73,22 @@ def log_likelihood(run: "Run", target: Any, batch_size: int, thin: int, progress
     return predict(run, target.log_likelihood, target.data, batch_size, "draws", thin, progress)
 
 
+def groups(run: "Run", posterior_predictive: Any, log_likelihood: Any, observed_data: Any, thin: int) -> dict[str, Any]:
+    """What `Run.with_predictions` adds."""
+    from ergodica.output.labelled import OBSERVED_GROUP, PREDICTED_GROUPS, observed_group, predicted_group
+
+    numbers, chains = np.arange(0, count := extent_of(run)[1], whole("thin", thin, 1, count)), sound_chains(run)
+    pairs = zip(PREDICTED_GROUPS, (posterior_predictive, log_likelihood), strict=True)
+    found = {group: predicted_group(group, x, chains, numbers) for group, x in pairs if x is not None}
+    if observed_data is not None:
+        found[OBSERVED_GROUP] = observed_group(observed_data)
+    if not found:
+        raise InputError(
+            f"with_predictions was given no group: expected {', '.join((*PREDICTED_GROUPS, OBSERVED_GROUP))}"
+        )
+    return found
+
+
 # -- the draws ------------------------------------------------------------------------------------------
 
 
@@ -85,7 +101,7 @@ class _Draws(NamedTuple):
     numbers: np.ndarray
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return len(self.chains) * len(self.numbers)
 
     def take(self, places: np.ndarray) -> PyTree:
@@ -107,29 +123,35 @@ def _draws(run: "Run", thin: int) -> _Draws:
         raise InputError(
             "this run kept no draws to predict from: average as it goes, with keep={'test': eg.mean(fn)}, or keep draws"
         )
-    chains, count = jax.tree.leaves(run.posterior)[0].shape[:2]
+    chains, count = extent_of(run)
     if count == 0:
         raise InputError("this run has 0 draws: expected at least one to predict from")
     numbers = np.arange(0, count, whole("thin", thin, 1, count))
     left = sound_chains(run)
+    if not left.size:
+        raise InputError("every chain of this run is frozen (run.stats['diverging']): there is nothing to predict from")
     if len(left) < chains:
-        lost = [chain for chain in range(chains) if chain not in left]
-        if not len(left):
-            raise InputError("every chain of this run is frozen (run.stats['diverging']): no draws to predict from")
+        lost = ", ".join(str(chain) for chain in range(chains) if chain not in left)
         warnings.warn(
-            f"predictions are of {len(left)} of {chains} chains: frozen ones are left out "
-            f"(run.stats['diverging']: {', '.join(map(str, lost))})",
+            f"predictions are of {len(left)} of {chains} chains: frozen ones are left out (run.stats['diverging']: "
+            f"chain {lost})",
             stacklevel=4,
         )
     return _Draws(run.posterior, getattr(run, "coordinates", None), left, numbers)
 
 
+def extent_of(run: "Run") -> tuple[int, int]:
+    """How many chains, and how many draws of each."""
+    arrays = run.stats.values() if run.posterior is None else jax.tree.leaves(run.posterior)
+    chains, draws = next(iter(arrays)).shape[:2]
+    return chains, draws
+
+
 def sound_chains(run: "Run") -> np.ndarray:
     """The numbers of the chains that are not frozen."""
-    chains = jax.tree.leaves(run.posterior)[0].shape[0]
-    is_frozen = np.zeros(chains, bool)
+    is_frozen = np.zeros(extent_of(run)[0], bool)
     if "diverging" in run.stats:
-        is_frozen |= np.asarray(run.stats["diverging"])[:, -1]
+        is_frozen |= np.asarray(run.stats["diverging"])[:, -1:].any(axis=1)
     for one in run.settings.get("frozen") or []:
         is_frozen[one["chain"]] = True
     return np.flatnonzero(~is_frozen)
@@ -189,9 +211,11 @@ def _row_number(rows: PyTree) -> int:
 def _call(fn: Callable, coordinates: Any, draw: PyTree, rows: PyTree) -> PyTree:
     """One draw's predictions, leaves (row, ...)."""
     position = draw if coordinates is None else coordinates.assemble(draw)
-    if rows is None:
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], fn(position))
-    return jax.tree.map(jnp.asarray, fn(position, rows))
+    values = fn(position) if rows is None else fn(position, rows)
+    for name, leaf in named_leaves(values, "fn's value"):
+        if not (is_array(leaf) or isinstance(leaf, bool | int | float | complex)):
+            raise InputError(f"{name} is {kind_of(leaf)}: expected an array of predictions, or a pytree of them")
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None] if rows is None else jnp.asarray(leaf), values)
 
 
 @sound_filter_jit
@@ -255,9 +279,9 @@ def _grouping(fn: Callable, draws: _Draws, table: _Table) -> tuple[int, int]:
     """How many groups of how many draws one call takes."""
     traced, _, _ = eqx.filter_make_jaxpr(_call)(fn, draws.coordinates, draws.like(), table.first)
     each = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(draws.like())) + _computed(traced.jaxpr)
-    most = min(draws.count, max(1, WORK_BYTES // max(1, each)))
+    most = min(draws.total, max(1, WORK_BYTES // max(1, each)))
     # equal blocks, and equal groups in a block, leave the fewest places to be filled up
-    length = -(-draws.count // -(-draws.count // most))
+    length = -(-draws.total // -(-draws.total // most))
     groups = -(-length // GROUP_DRAWS)
     return groups, -(-length // groups)
 

@@ -28,7 +28,7 @@ class Extent(NamedTuple):
     batch: int
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return self.chains * self.draws
 
 
@@ -111,8 +111,8 @@ class Kept(Reduction):
 
     def add(self, parts: list[Any], first: int, counted: np.ndarray) -> None:
         for leaf, part in zip(self.leaves, parts, strict=True):
-            values = np.asarray(part)[counted]
-            flat = leaf.reshape(self.extent.count, *leaf.shape[2:])
+            values = _counted(part, counted)
+            flat = leaf.reshape(self.extent.total, *leaf.shape[2:])
             flat[first : first + len(values), self.rows] = values[:, : self.rows.stop - self.rows.start]
 
     def end(self) -> None:
@@ -128,18 +128,18 @@ class Quantiles(Reduction):
         super().__init__(shapes, extent)
         self.of_group, self.quantiles = _floats, quantiles
         rest = [leaf.shape[1:] for leaf in shapes]
-        self.dtypes = [np.dtype(jnp.promote_types(leaf.dtype, np.float32)) for leaf in shapes]
-        held = sum(math.prod(one.shape) * kind.itemsize for one, kind in zip(shapes, self.dtypes, strict=True))
+        kinds = [_float_dtype(leaf.dtype) for leaf in shapes]
+        held = sum(math.prod(one.shape) * kind.itemsize for one, kind in zip(shapes, kinds, strict=True))
         answer = 8 * len(quantiles) * extent.rows * sum(map(math.prod, rest))
         advice = f"use a smaller batch (batch_size=, {extent.batch:,} now) or fewer draws (thin=)"
-        check_room(answer + held * extent.count, advice)
+        check_room(answer + held * extent.total, advice)
         # draws last: they are sorted where they lie
-        self.draws = [np.empty((*one.shape, extent.count), kind) for one, kind in zip(shapes, self.dtypes, strict=True)]
+        self.draws = [np.empty((*one.shape, extent.total), kind) for one, kind in zip(shapes, kinds, strict=True)]
         self.leaves = [np.empty((len(quantiles), extent.rows, *shape)) for shape in rest]
 
     def add(self, parts: list[Any], first: int, counted: np.ndarray) -> None:
         for held, part in zip(self.draws, parts, strict=True):
-            values = np.asarray(part)[counted]
+            values = _counted(part, counted)
             held[..., first : first + len(values)] = np.moveaxis(values, 0, -1)
 
     def end(self) -> None:
@@ -180,7 +180,13 @@ class Streaming(Reduction):
 
     def end(self) -> None:
         for leaf, state in zip(self.leaves, self.states, strict=True):
-            leaf[self.rows] = self.kind.finish(state, self.extent.count)[: self.rows.stop - self.rows.start]
+            leaf[self.rows] = self.kind.finish(state, self.extent.total)[: self.rows.stop - self.rows.start]
+
+
+def _counted(part: Any, counted: np.ndarray) -> np.ndarray:
+    """Those of a block's draws that count, which are the first ones, (draw, row, ...)."""
+    part = np.asarray(part)
+    return part.reshape(-1, *part.shape[2:])[: counted.sum()]
 
 
 def _values(values: Array, counted: Array) -> Array:
@@ -193,8 +199,15 @@ def _floats(values: Array, counted: Array) -> Array:
 
 def _among(values: Array, counted: Array) -> tuple[Array, Array]:
     """Predictions as floats, and which count, shaped to go with them."""
-    values = values.astype(jnp.promote_types(values.dtype, np.float32))
+    values = values.astype(_float_dtype(values.dtype))
     return values, counted.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _float_dtype(dtype: Any) -> np.dtype:
+    """What to add up in: not in half precision, and whole numbers and flags in the widest there is."""
+    if jnp.issubdtype(dtype, np.floating):
+        return np.dtype(np.float32) if dtype.itemsize < 4 else np.dtype(dtype)
+    return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 def _sum(values: Array, counted: Array) -> Array:
@@ -209,7 +222,9 @@ def _log_sum(values: Array, counted: Array) -> Array:
 
 def _mean_and_spread(values: Array, counted: Array) -> tuple[Array, Array]:
     values, where = _among(values, counted)
-    mean = _sum(values, counted) / jnp.maximum(jnp.sum(counted), 1).astype(values.dtype)
+    # from the first draw on: of numbers that differ little the differences are exact
+    ahead = jnp.sum(values - values[:1], axis=0, where=where)
+    mean = values[0] + ahead / jnp.maximum(jnp.sum(counted), 1).astype(values.dtype)
     return mean, jnp.sum(jnp.square(values - mean[None]), axis=0, where=where)
 
 

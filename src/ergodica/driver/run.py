@@ -76,6 +76,8 @@ class Run:
     temperatures: Any = None
     """Of each coordinate of the momentum, in stretches of the run, (chain, stretch, coordinate); None where there is no
     thermometer by coordinate."""
+    predicted: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Groups that `with_predictions` added, xarray.Datasets by name."""
     run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
 
@@ -103,7 +105,7 @@ class Run:
         from ergodica.output.labelled import datatree
 
         kept = (self.posterior, self.stats, self.settings, self.moments)
-        return datatree(*kept, self.halved, self.witness, self.temperatures)
+        return datatree(*kept, self.halved, self.witness, self.temperatures, self.predicted)
 
     def save(self, path: Path | str, overwrite: bool = False) -> None:
         """Write one netCDF file; `eg.load` reads it."""
@@ -173,6 +175,32 @@ class Run:
 
         return log_likelihood(self, target, batch_size, thin, progress)
 
+    def with_predictions(
+        self, posterior_predictive: Any = None, log_likelihood: Any = None, observed_data: Any = None, thin: int = 1
+    ) -> "Run":
+        """This run with groups beside its draws, which `save` and `to_datatree` write: ArviZ's `loo` and `plot_ppc`
+        take them from there. A group that is there already is replaced.
+
+        Args:
+            posterior_predictive: arrays by name, (chain, draw, n, ...): as `predict` makes them with reduce="draws",
+                or data made up from these.
+            log_likelihood: the same; of an `eg.Posterior`, {"y": run.log_likelihood(target)}.
+            observed_data: arrays by name, (n, ...).
+            thin: the predictions are of every N-th draw.
+
+        Example:
+            >>> import numpy as np, ergodica as eg
+            >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=100, step_size=0.3, chains=2)
+            >>> run = run.with_predictions(observed_data={"y": np.zeros(10)})
+            >>> run.predicted["observed_data"]["y"].shape
+            (10,)
+        """
+        from ergodica.driver.predictions import groups
+
+        return replace(
+            self, predicted=self.predicted | groups(self, posterior_predictive, log_likelihood, observed_data, thin)
+        )
+
     def _judged(self) -> tuple[Any, ...]:
         return self.posterior, self.stats, self.settings, self.moments, self.halved
 
@@ -218,4 +246,4 @@ def _run_of(loaded: Any) -> Run:
     if "tuning" in loaded.settings:
         tuning = Tuning(**loaded.settings["tuning"])
     kept = (loaded.posterior, loaded.stats, loaded.settings, loaded.moments)
-    return Run(*kept, halved, witness, tuning, loaded.temperatures)
+    return Run(*kept, halved, witness, tuning, loaded.temperatures, loaded.predicted or {})

@@ -190,7 +190,7 @@ def bad(fn, rows=X, match="", **settings):
         bad(fn, reduce=[], match="quantiles from 0 to 1"),
         bad(fn, batch_size=0, match="batch_size is 0"),
         bad(fn, thin=42, match="thin is 42"),
-        bad(lambda q, rows: jnp.sum(rows["x"]), match=r"has shape \(\) for 23 rows and \(\) for 24: expected \(23, ...\)"),
+        bad(lambda q, rows: jnp.sum(rows["x"]), match=r"has shape \(\) for 23 rows and \(\) for 24: expected"),
         bad(lambda q, rows: q["shift"], match=r"has shape \(2,\)"),
         bad(lambda q, rows: {"a": rows["x"] @ rows["x"].T}, match=r"fn's value\['a'\] has shape \(23, 23\)"),
         bad(lambda q, rows: jnp.zeros(23), match=r"\(23,\) for 23 rows and \(23,\) for 24"),

@@ -14,6 +14,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -70,7 +71,22 @@ def log_likelihood(run: "Run", target: Any, batch_size: int, thin: int, progress
         raise InputError(f"target is {kind_of(target)}: expected the eg.Posterior of this run, which has rows")
     if target.data is None:
         raise InputError("this Posterior was made by without_data() and has no rows: give the one that has them")
+    run = run if target.init is None else _in_terms_of(target, run)
     return predict(run, target.log_likelihood, target.data, batch_size, "draws", thin, progress)
+
+
+def _in_terms_of(target: Any, run: "Run") -> "Run":
+    """The run with its draws in the tree of the target's own: a file knows names only, and draws may hold more than
+    the position."""
+    from ergodica.output.labelled import as_tree_of, named
+
+    if run.posterior is None:
+        return run
+    coordinates = target.coordinates
+    like = target.init if coordinates is None else jax.eval_shape(coordinates.constrained, target.init)
+    names, got = named(like), named(run.posterior)
+    draws = as_tree_of({name: x for name, x in got.items() if name in names}, like, 2, "this run")
+    return replace(run, posterior=draws, coordinates=coordinates)
 
 
 def groups(run: "Run", posterior_predictive: Any, log_likelihood: Any, observed_data: Any, thin: int) -> dict[str, Any]:
@@ -137,7 +153,7 @@ def _draws(run: "Run", thin: int) -> _Draws:
             f"chain {lost})",
             stacklevel=4,
         )
-    return _Draws(run.posterior, getattr(run, "coordinates", None), left, numbers)
+    return _Draws(run.posterior, run.drawn_coordinates, left, numbers)
 
 
 def extent_of(run: "Run") -> tuple[int, int]:

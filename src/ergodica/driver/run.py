@@ -104,6 +104,11 @@ class Run:
         """Whether no chain had to be frozen."""
         return not np.any(self.stats["diverging"][:, -1:]) and not self.settings.get("frozen")
 
+    @property
+    def drawn_coordinates(self) -> Coordinates | None:
+        """Those that put a draw together; None where it is what functions see, or was made by keep=function."""
+        return self.coordinates if self.settings.get("keep", "draws") == "draws" else None
+
     def draw(self, chain: int, i: int) -> Any:
         """One position, of the type that went in: a network is a network. With keep=function, what that returned.
 
@@ -115,7 +120,7 @@ class Run:
         """
         if self.posterior is None:
             raise InputError("this run kept no draws (keep='moments'): there is none to give")
-        coordinates = self.coordinates if self.settings.get("keep", "draws") == "draws" else None
+        coordinates = self.drawn_coordinates
         draw = jax.tree.map(lambda leaf: np.asarray(leaf[chain, i]), self.posterior)
         return draw if coordinates is None else coordinates.assemble(draw)
 
@@ -282,4 +287,4 @@ def _run_of(loaded: Any) -> Run:
     if "tuning" in loaded.settings:
         tuning = Tuning(**loaded.settings["tuning"])
     kept = (loaded.posterior, loaded.stats, loaded.settings, loaded.moments)
-    return Run(*kept, halved, witness, tuning, loaded.temperatures, loaded.predicted or {})
+    return Run(*kept, halved, witness, tuning, loaded.temperatures, predicted=loaded.predicted or {})

@@ -191,12 +191,13 @@ class _Table:
         self.size = _row_number(rows)
         self.length = min(batch_size, self.size)
         self.starts = range(0, self.size, self.length)
-        self.first = self.batch(0)
+        self.first = self._read(0) if self.has_rows else None
 
     def batch(self, start: int) -> PyTree:
+        return self._read(start) if start else self.first
+
+    def _read(self, start: int) -> PyTree:
         """The rows from `start` on; the last of all stands where there are no more."""
-        if not self.has_rows:
-            return None
         stop = min(start + self.length, self.size)
         found = jax.tree.map(np.asarray, take_rows(self.rows, slice(start, stop), self.size))
         missing = self.length - (stop - start)
@@ -307,6 +308,6 @@ def _computed(jaxpr: Any) -> int:
     total = 0
     for equation in jaxpr.eqns:
         inner = [part for part in jax.tree.leaves(list(equation.params.values())) if hasattr(part, "jaxpr")]
-        outputs = sum(math.prod(x.aval.shape) * x.aval.dtype.itemsize for x in equation.outvars)
+        outputs = sum(math.prod(x.aval.shape) * getattr(x.aval.dtype, "itemsize", 8) for x in equation.outvars)
         total += max(outputs, sum(_computed(part.jaxpr) for part in inner))
     return total

@@ -1,5 +1,6 @@
 """README's commands and the example scripts run as printed."""
 
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ def stem(path: Path) -> str:
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SHORTENED = {"audit_blackjax": ["--quick"]}  # scripts of minutes, which have a shorter way
+HOW_TOS = ("predictions",)  # pages whose blocks are one program
 SHORT = ("first_sampler", "own_recipe", "is_it_right")
 
 
@@ -32,6 +34,21 @@ def test_example_runs(script):
         *found, truth = (float(x) for x in re.findall(r"\d+\.\d+", done.stdout))
         # 4 chains of 20,000 steps of 0.1: about 3,000 effective draws, sd of q^2 is 0.9
         assert all(abs(x - truth) < 4.5 * 0.9 / 3000**0.5 for x in found), done.stdout
+
+
+@pytest.mark.parametrize("name", HOW_TOS)
+def test_how_to_runs_as_printed(name, tmp_path):
+    page = (ROOT / "docs" / "how-to" / f"{name}.md").read_text()
+    program = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    strict = ["-W", "error", "-W", "ignore::FutureWarning:arviz"]
+    settings = os.environ | {"MPLBACKEND": "Agg"}
+    command = [sys.executable, *strict, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    # figures may differ between machines, not what is printed beside them
+    words = [re.sub(r"\d", "0", text) for text in (done.stdout, *shown)]
+    assert all(text in words[0] for text in words[1:])
 
 
 def test_readme_shows_the_examples():

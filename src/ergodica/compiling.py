@@ -48,7 +48,7 @@ def quick_keys(rng: np.random.Generator, count: int) -> Array:
 
 
 @contextmanager
-def traceable(what: str) -> Iterator[None]:
+def traceable(what: str, about_shapes: str = "is `init` of the right shape?") -> Iterator[None]:
     """Wraps the first use of a user's functions: what JAX cannot trace becomes one line that says what to do."""
     try:
         yield
@@ -62,4 +62,4 @@ def traceable(what: str) -> Iterator[None]:
         if "shape" not in str(error):
             raise
         first = str(error).strip().splitlines()[0].rstrip(".")
-        raise InputError(f"{what} meets shapes that do not fit ({first}): is `init` of the right shape?") from error
+        raise InputError(f"{what} meets shapes that do not fit ({first}): {about_shapes}") from error

@@ -193,7 +193,7 @@ def as_data(data: PyTree) -> tuple[PyTree | Source, int]:
     if not named:
         raise InputError(f"data is {data!r}, which holds no arrays: expected a pytree of arrays with one leading axis")
     for name, leaf in named:
-        _check_kind(name, leaf)
+        check_kind(name, leaf)
     size = row_count(data, "data")
     if size == 0:
         raise InputError("data has 0 rows: expected at least one")
@@ -220,7 +220,8 @@ def _mapped_file(leaf: Any) -> FileRows | None:
     return FileRows(root.filename, leaf.dtype, leaf.shape, root.offset + within)
 
 
-def _check_kind(name: str, leaf: Any) -> None:
+def check_kind(name: str, leaf: Any) -> None:
+    """Raise InputError unless it is an array of numbers or booleans."""
     if not isinstance(leaf, np.ndarray | jax.Array):
         raise InputError(
             f"{name} is a {type(leaf).__name__}: expected a NumPy or JAX array (convert a list with np.asarray, "

@@ -79,6 +79,8 @@ class Run:
     temperatures: Any = None
     """Of each coordinate of the momentum, in stretches of the run, (chain, stretch, coordinate); None where there is no
     thermometer by coordinate."""
+    predicted: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Groups that `with_predictions` added, xarray.Datasets by name."""
     run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
     values: dict[str, Any] | None = field(default=None, repr=False)
@@ -129,6 +131,12 @@ class Run:
         """Whether no chain had to be frozen."""
         return not np.any(self.stats["diverging"][:, -1:]) and not self.settings.get("frozen")
 
+    @property
+    def drawn_coordinates(self) -> Coordinates | None:
+        """Those that put a draw together; None where it is what functions see, or was made by keep=function."""
+        keep = self.settings.get("keep", "draws")
+        return self.coordinates if keep == "draws" or isinstance(keep, Mapping) else None
+
     def draw(self, chain: int, i: int) -> Any:
         """One position, of the type that went in: a network is a network. With keep=function, what that returned.
 
@@ -139,9 +147,8 @@ class Run:
             (2,)
         """
         if self.posterior is None:
-            raise InputError("this run kept no draws (keep='moments'): there is none to give")
-        keep = self.settings.get("keep", "draws")
-        coordinates = self.coordinates if keep == "draws" or isinstance(keep, Mapping) else None
+            raise InputError("this run kept no draws of the position: there is none to give")
+        coordinates = self.drawn_coordinates
         draw = jax.tree.map(lambda leaf: np.asarray(leaf[chain, i]), self.posterior)
         return draw if coordinates is None else coordinates.assemble(draw)
 
@@ -150,7 +157,7 @@ class Run:
         from ergodica.output.labelled import datatree
 
         kept = (self.stored, self.stats, self.settings, self.moments)
-        return datatree(*kept, self.halved, self.witness, self.temperatures)
+        return datatree(*kept, self.halved, self.witness, self.temperatures, self.predicted)
 
     def save(self, path: Path | str, overwrite: bool = False) -> None:
         """Write one netCDF file; `eg.load` reads it."""
@@ -176,6 +183,75 @@ class Run:
         from ergodica.diagnostics import plots
 
         return plots.plot(*self._judged(), folder=folder)
+
+    def predict(
+        self,
+        fn: Callable,
+        rows: PyTree = None,
+        batch_size: int = 1_000,
+        reduce: Any = "mean",
+        thin: int = 1,
+        progress: bool = True,
+    ) -> PyTree:
+        """Predictions by all draws, for rows in batches; frozen chains are left out, with a warning.
+
+        Args:
+            fn: fn(position, rows) -> an array or a pytree of them, each (n, ...) for n rows, each row's by that row
+                alone. `position` is one draw, of the kind that the target's functions see. Without rows fn(position),
+                of any shape.
+            rows: a pytree of arrays with one leading axis, memory-mapped or not, or a data source (`eg.data.npy`,
+                `eg.data.parquet`), which is read once, in order.
+            batch_size: how many rows at a time.
+            reduce: over chains and draws, "mean", "sd" or "log_mean_exp" (the log of the mean of exp(fn), for log
+                densities), each as draws come, in float64, in the memory of the answer; a list of quantiles, leaves
+                (quantile, n, ...); "draws", no reduction, leaves (chain, draw, n, ...).
+            thin: use every N-th draw.
+
+        Example:
+            >>> import numpy as np, ergodica as eg
+            >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=100, step_size=0.3, chains=2)
+            >>> run.predict(lambda position, x: x @ position, np.eye(2, dtype=np.float32), reduce=[0.05, 0.95]).shape
+            (2, 2)
+        """
+        from ergodica.driver.predictions import predict
+
+        return predict(self, fn, rows, batch_size, reduce, thin, progress)
+
+    def log_likelihood(self, target: Target, batch_size: int = 1_000, thin: int = 1, progress: bool = True) -> Any:
+        """log_likelihood of every row of an `eg.Posterior` by every draw, (chain, draw, n): what ArviZ's `loo` needs.
+
+        Args:
+            target: the one that was sampled, or the same model with other rows.
+        """
+        from ergodica.driver.predictions import log_likelihood
+
+        return log_likelihood(self, target, batch_size, thin, progress)
+
+    def with_predictions(
+        self, posterior_predictive: Any = None, log_likelihood: Any = None, observed_data: Any = None, thin: int = 1
+    ) -> "Run":
+        """This run with groups beside its draws, which `save` and `to_datatree` write: ArviZ's `loo` and `plot_ppc`
+        take them from there. A group that is there already is replaced.
+
+        Args:
+            posterior_predictive: arrays by name, (chain, draw, n, ...): as `predict` makes them with reduce="draws",
+                or data made up from these.
+            log_likelihood: the same; of an `eg.Posterior`, {"y": run.log_likelihood(target)}.
+            observed_data: arrays by name, (n, ...).
+            thin: the predictions are of every N-th draw.
+
+        Example:
+            >>> import numpy as np, ergodica as eg
+            >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=100, step_size=0.3, chains=2)
+            >>> run = run.with_predictions(observed_data={"y": np.zeros(10)})
+            >>> run.predicted["observed_data"]["y"].shape
+            (10,)
+        """
+        from ergodica.driver.predictions import groups
+
+        return replace(
+            self, predicted=self.predicted | groups(self, posterior_predictive, log_likelihood, observed_data, thin)
+        )
 
     def _judged(self) -> tuple[Any, ...]:
         return self.posterior, self.stats, self.settings, self.moments, self.halved
@@ -239,4 +315,4 @@ def _run_of(loaded: Any) -> Run:
     if "tuning" in loaded.settings:
         tuning = Tuning(**loaded.settings["tuning"])
     kept = (loaded.posterior, loaded.stats, loaded.settings, loaded.moments)
-    return Run(*kept, halved, witness, tuning, loaded.temperatures)
+    return Run(*kept, halved, witness, tuning, loaded.temperatures, predicted=loaded.predicted or {})

@@ -22,6 +22,8 @@ from ergodica.output.labelled import (
     DRAW_AXES,
     FILE_FORMAT,
     HALVED_PREFIX,
+    OBSERVED_GROUP,
+    PREDICTED_GROUPS,
     TEMPERATURE_AXES,
     WITNESS_PREFIX,
     Moments,
@@ -53,6 +55,7 @@ class Loaded(NamedTuple):
     halved: "Loaded | None" = None
     witness: "Loaded | None" = None
     temperatures: Temperatures | None = None
+    predicted: "dict[str, xr.Dataset] | None" = None
 
 
 def save(tree: "xr.DataTree", path: Path | str, overwrite: bool = False) -> None:
@@ -300,7 +303,7 @@ class _Reader:
 def _loaded(reader: _Reader, file: Any, path: Path) -> Loaded:
     if not {"posterior", "moments"} & set(file.groups):
         raise InputError(f"{path} is not the file of a run: it has no group 'posterior' and no group 'moments'")
-    found = _part(reader, file, path, "")
+    found = _part(reader, file, path, "")._replace(predicted=_predicted(reader, file))
     prefixes = {"halved": HALVED_PREFIX, "witness": WITNESS_PREFIX}
     there = {name: prefix for name, prefix in prefixes.items() if prefix + "sample_stats" in file.groups}
     return found._replace(**{name: _part(reader, file, path, prefix) for name, prefix in there.items()})
@@ -318,6 +321,20 @@ def _part(reader: _Reader, file: Any, path: Path, prefix: str) -> Loaded:
     measured = reader.variables(file, prefix + "temperatures")
     temperatures = Temperatures(*(measured[name] for name, _ in TEMPERATURE_AXES)) if measured else None
     return Loaded(unnamed(posterior) if posterior else None, stats, settings, moments, temperatures=temperatures)
+
+
+def _predicted(reader: _Reader, file: Any) -> "dict[str, xr.Dataset]":
+    """What `Run.with_predictions` added; not what another library did, whose axes may have labels of any kind."""
+    import xarray as xr
+
+    found = {}
+    for name in (*PREDICTED_GROUPS, OBSERVED_GROUP) if _format(file.attrs) else ():
+        if name in file.groups:
+            there = file[name].variables
+            arrays = {key: (x.dimensions, reader.array(x)) for key, x in there.items()}
+            coords = {key: arrays.pop(key) for key in there if key in there[key].dimensions}
+            found[name] = xr.Dataset(arrays, coords)
+    return found
 
 
 def _nameless_file(folder: Path) -> Any:

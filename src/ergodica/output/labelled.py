@@ -8,6 +8,9 @@ moments         count, mean.<name>, variance.<name> by chain, where they were as
                 score.<name>, where something was averaged under a name
 temperatures    by coordinate of the momentum, (chain, stretch, coordinate): stretches of `steps` steps; `place`: where
                 a coordinate is, counted through the position
+posterior_predictive, log_likelihood
+                what was predicted by each draw, (chain, draw, <name>_dim_0, ...), where it was added
+observed_data   what that is compared with, (<name>_dim_0, ...)
 halved_...      the same of the run with half the step size
 witness_...     of a tuned run, the same of the one with twice the step size
 """
@@ -33,6 +36,7 @@ DRAW_AXES = ("chain", "draw")
 FILE_FORMAT = 2  # 1: of version 0.1.0, without checksums
 TEMPERATURE_AXES = (("temperature", ("chain", "stretch", "coordinate")), ("steps", ("stretch",)),
                     ("place", ("coordinate",)))  # fmt: skip
+PREDICTED_GROUPS, OBSERVED_GROUP = ("posterior_predictive", "log_likelihood"), "observed_data"
 LIBRARY_NAME = "ergodica"
 HALVED_PREFIX, WITNESS_PREFIX = "halved_", "witness_"
 AS_JSON = "json_attributes"  # names of the attributes that hold JSON, where netCDF has no type for a setting
@@ -75,14 +79,16 @@ def datatree(
     halved: Any = None,
     witness: Any = None,
     temperatures: Temperatures | None = None,
+    predicted: "dict[str, xr.Dataset] | None" = None,
 ) -> "xr.DataTree":
     """All that a run leaves. `posterior` has leaves (chain, draw, ...), or is None where only `moments` were kept.
 
-    `halved` and `witness` are anything with posterior, stats, settings and moments of its own.
+    `halved` and `witness` are anything with posterior, stats, settings and moments of its own; `predicted` are groups
+    that were added, as `predicted_group` and `observed_group` make them.
     """
     import xarray as xr
 
-    groups = _groups(posterior, stats, settings, moments, temperatures)
+    groups = _groups(posterior, stats, settings, moments, temperatures) | (predicted or {})
     for prefix, other in ((HALVED_PREFIX, halved), (WITNESS_PREFIX, witness)):
         if other is not None:
             measured = getattr(other, "temperatures", None)
@@ -129,14 +135,43 @@ def moments_from(variables: Mapping[str, Any]) -> Moments | None:
     return Moments(variables["count"], *map(part, ("mean.", "variance.", "error.")), scores or None)
 
 
-def dataset(variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any]) -> "xr.Dataset":
-    """Variables whose first axes are `leading`, with whole numbers along every axis."""
+def predicted_group(group: str, variables: Any, chains: np.ndarray, draws: np.ndarray) -> "xr.Dataset":
+    """Predictions by name, (chain, draw, ...), labelled by the numbers of the chains and draws that they are of."""
+    arrays = _numbers(group, variables)
+    for name, array in arrays.items():
+        if array.shape[:2] != (len(chains), len(draws)):
+            raise InputError(
+                f"{name} of {group} has shape {array.shape}: expected ({len(chains)}, {len(draws)}, ...), an axis for "
+                "the chains that are not frozen and one for the draws (of every N-th draw: give the same thin=)"
+            )
+    return dataset(arrays, DRAW_AXES, {}, {"chain": chains, "draw": draws})
+
+
+def observed_group(variables: Any) -> "xr.Dataset":
+    """Data by name, with axes named as those of predictions of the same name."""
+    return dataset(_numbers(OBSERVED_GROUP, variables), (), {})
+
+
+def _numbers(group: str, variables: Any) -> dict[str, np.ndarray]:
+    if not isinstance(variables, Mapping) or not variables:
+        raise InputError(f"{group} was given {type(variables).__name__}: expected arrays by name, as {{'y': array}}")
+    arrays = {name: np.asanyarray(value) for name, value in named(variables, group).items()}
+    for name, array in arrays.items():
+        if stored_dtype(array.dtype).kind not in "biuf":
+            raise InputError(f"{name} of {group} has dtype {array.dtype}: expected numbers or booleans")
+    return arrays
+
+
+def dataset(
+    variables: dict[str, Any], leading: tuple[str, ...], attrs: dict[str, Any], labels: Mapping[str, np.ndarray] = {}
+) -> "xr.Dataset":
+    """Variables whose first axes are `leading`, with whole numbers along every axis, or `labels` by its name."""
     import xarray as xr
 
     arrays = {name: storable(value) for name, value in variables.items()}
     dims = {name: (*leading, *dimensions(name, x.ndim - len(leading))) for name, x in arrays.items()}
     sizes = {dim: size for name, x in arrays.items() for dim, size in zip(dims[name], x.shape, strict=True)}
-    coords = {dim: np.arange(size) for dim, size in sizes.items()}
+    coords = {dim: labels.get(dim, np.arange(size)) for dim, size in sizes.items()}
     return xr.Dataset({name: (dims[name], x) for name, x in arrays.items()}, coords=coords, attrs=attrs)
 
 
@@ -188,7 +223,7 @@ def settings_of(attrs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def named(position: PyTree) -> dict[str, Any]:
+def named(position: PyTree, whose: str = "the position") -> dict[str, Any]:
     """The leaves by name, in the order of `jax.tree.leaves`. A dictionary of names comes back as it is.
 
     >>> list(named({"layer": [1.0, 2.0]}))
@@ -199,10 +234,10 @@ def named(position: PyTree) -> dict[str, Any]:
         # a netCDF name has no '/': it parts groups
         name = jax.tree_util.keystr(path, simple=True, separator=".").replace("/", ".") if path else BARE_NAME
         if name in leaves:
-            raise InputError(f"two parts of the position are named {name!r} in a file: rename one of them")
+            raise InputError(f"two parts of {whose} are named {name!r} in a file: rename one of them")
         leaves[name] = leaf
     for name in leaves:
-        _check_name(name, leaves)
+        _check_name(name, leaves, whose)
     return leaves
 
 
@@ -244,11 +279,11 @@ def as_tree_of(values: PyTree, like: PyTree, axes: int, path: Any) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), [got[name] for name in expected])
 
 
-def _check_name(name: str, names: Mapping[str, Any]) -> None:
+def _check_name(name: str, names: Mapping[str, Any], whose: str) -> None:
     if not name.strip("."):
-        raise InputError(f"a part of the position is named {name!r}: a variable in a file needs a name")
+        raise InputError(f"a part of {whose} is named {name!r}: a variable in a file needs a name")
     if name in DRAW_AXES:
-        raise InputError(f"a part of the position is named {name!r}, which in a file is an axis: rename it")
+        raise InputError(f"a part of {whose} is named {name!r}, which in a file is an axis: rename it")
     stem, mark, number = name.rpartition("_dim_")
     if mark and number.isdigit() and stem in names:
-        raise InputError(f"a part of the position is named {name!r}, which in a file is an axis of {stem!r}: rename it")
+        raise InputError(f"a part of {whose} is named {name!r}, which in a file is an axis of {stem!r}: rename it")

@@ -2,7 +2,7 @@
 
 from . import data, lda, transforms
 from .diagnostics.accuracy import Accuracy
-from .driver import Run, cyclical, load, mean, polynomial, same, score
+from .driver import Optimise, Run, cyclical, load, mean, polynomial, same, score
 from .energy import Energy, Gaussian, Relativistic, Thermostat
 from .errors import InputError, NonFiniteError
 from .fields import Constant, Coupling, Dense, Diagonal, Elementwise, Scaled
@@ -18,6 +18,7 @@ from .samplers import (
     hmc,
     irreversible_langevin,
     potential_scaled,
+    preconditioned,
     psgld,
     relativistic_sghmc,
     riemannian_sgnht,
@@ -59,6 +60,7 @@ __all__ = [
     "Leapfrog",
     "Mode",
     "NonFiniteError",
+    "Optimise",
     "PerExample",
     "Posterior",
     "Recipe",
@@ -92,6 +94,7 @@ __all__ = [
     "polynomial",
     "positive",
     "potential_scaled",
+    "preconditioned",
     "psgld",
     "rebuild_curl",
     "relativistic_sghmc",

@@ -57,6 +57,7 @@ class Recipe(eqx.Module):
         diffusion: PSD blocks of D by slot. A slot that is absent has no noise.
         curl: blocks of Q by (row, column): dz_row = -Q_rc dH/dz_c. The other triangle, minus the transpose, is derived.
         gradient_noise: V, where the recipe is built for a known one (`eg.sgfs`); a run with batches compensates for it.
+        learns_scale: whether a run finds a scale for each coordinate before its first step (`eg.preconditioned`).
 
     Example:
         >>> import jax, ergodica as eg
@@ -79,6 +80,7 @@ class Recipe(eqx.Module):
     diffusion: dict[str, Field]
     curl: dict[tuple[str, str], Field]
     gradient_noise: Any = None
+    learns_scale: bool = eqx.field(static=True, default=False)
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class Recipe(eqx.Module):
         diffusion: Mapping[str, Field] | None = None,
         curl: Mapping[tuple[str, str], Field] | None = None,
         gradient_noise: Any = None,
+        learns_scale: bool = False,
     ):
         energy, diffusion, curl = dict(energy or {}), dict(diffusion or {}), dict(curl or {})
         structure.check_blocks(energy, diffusion, curl)
@@ -94,7 +97,7 @@ class Recipe(eqx.Module):
         # sorted, as JAX sorts dictionaries on their way through jit: sums keep one order everywhere
         self.diffusion = {slot: diffusion[slot] for slot in sorted(diffusion)}
         self.curl = {pair: curl[pair] for pair in sorted(curl)}
-        self.gradient_noise = gradient_noise
+        self.gradient_noise, self.learns_scale = gradient_noise, learns_scale
 
     @property
     def energy(self) -> dict[str, AuxiliaryEnergy]:

@@ -21,10 +21,13 @@ from ergodica.driver.request import Request
 from ergodica.driver.schedules import StepSizes
 from ergodica.driver.starts import Motion, Starts
 from ergodica.errors import InputError
+from ergodica.host.progress import spinner
 from ergodica.host.threads import Threads
 from ergodica.host.tracing import versions
+from ergodica.host.validate import kind_of
 from ergodica.integrators import Kernel, State
 from ergodica.output.labelled import named
+from ergodica.samplers.preconditioned import scale_of, scaled_recipe
 from ergodica.targets import DataTarget
 
 if TYPE_CHECKING:
@@ -70,13 +73,62 @@ class Plan:
 def plan_of(request: Request, is_resumed: bool) -> Plan:
     """The chains at their start; of a run that is resumed without the search for a mode, which it has behind it."""
     request = as_begun(request)
-    kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
     threads = threads_for(request.chains)
     try:
-        return _plan(request, kernel, threads, is_resumed)
+        if request.recipe.learns_scale or not isinstance(request.warmup, int):
+            request = _warmed(request, threads, is_resumed)
+        return _plan(request, _kernel(request), threads, is_resumed)
     except BaseException:
         threads.close()
         raise
+
+
+def _kernel(request: Request) -> Kernel:
+    return Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
+
+
+def _warmed(request: Request, threads: Threads, is_resumed: bool) -> Request:
+    """The request from where an optimiser took the chains, and with the scale that it learned.
+
+    Of a run that is resumed it is done again where a scale is learned, which is part of the recipe: same seed, same
+    bits.
+    """
+    from ergodica.driver.optimise import Optimise, begun_from, for_scale, optimised
+
+    warmup = request.warmup if isinstance(request.warmup, Optimise) else None
+    if warmup is None and not isinstance(request.warmup, int):
+        raise InputError(f"warmup is {kind_of(request.warmup)}: expected a number of steps, or eg.Optimise(...)")
+    if not request.target.has_potential:
+        raise InputError("eg.Optimise and eg.preconditioned need a target that is evaluated in JAX, not eg.External")
+    if is_resumed and warmup is not None and not request.recipe.learns_scale:
+        return begun_from(request, _starts(request), request.recipe, request.settling)
+    # without an optimiser all chains begin as they would, by the scale that is found where the first one begins
+    starts = _starts(request) if warmup is not None else [Starts(_kernel(request), request).first().phase.position]
+    alone = replace(request, chains=len(starts))
+    held, batches, feed = _batches(alone, _kernel(request), False, None)
+    try:
+        with spinner("optimising" if warmup else "measuring gradients", request.progress):
+            positions, squares = optimised(
+                warmup or for_scale(), held.target, batches, starts, request.seed, threads, feed
+            )
+    finally:
+        if feed is not None:
+            feed.close()
+    recipe = scaled_recipe(request.recipe, scale_of(squares)) if request.recipe.learns_scale else request.recipe
+    if warmup is None:
+        return replace(request, recipe=recipe)
+    return begun_from(request, positions, recipe, request.settling)
+
+
+def _starts(request: Request) -> list[PyTree]:
+    """Of all chains, as they would begin without a warm-up."""
+    kernel = _kernel(request)
+    starts = Starts(kernel, request)
+    first = starts.first()
+    if starts.is_spread:
+        sizes = StepSizes(request.step_size, request.total)
+        starts.jitter(Motion(kernel, first, request.temperature), float(sizes.between(0, 1)[0]))
+    return [state.phase.position for state in (first, *starts.others())]
 
 
 def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) -> Plan:

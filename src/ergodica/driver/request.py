@@ -31,6 +31,7 @@ from ergodica.targets.coordinates import Coordinates
 from ergodica.targets.networks import is_start_function
 
 if TYPE_CHECKING:
+    from ergodica.driver.optimise import Optimise
     from ergodica.gradients import ControlVariates, Svrg
 
 # at least
@@ -97,7 +98,7 @@ class Request:
     estimator: "ControlVariates | Svrg | None" = None
     share_batches: bool = False
     batches: str | None = None
-    warmup: int = 0
+    warmup: "int | Optimise" = 0
     thin: int = 1
     keep: str | Callable[[PyTree], PyTree] | Mapping[str, Any] = "draws"
     resample_every: int | None = None
@@ -147,7 +148,7 @@ class Request:
     def check_numbers(self) -> None:
         """Those that are given, and what is kept; of a tuned run too."""
         for name, least in WHOLE_NUMBERS.items():
-            value = getattr(self, name)
+            value = self.settling if name == "warmup" else getattr(self, name)
             if value is not None or name in ("chains", "thin", "warmup", "seed"):
                 validate.whole(name, value, least)
         if self.seed > LARGEST_SEED:
@@ -158,6 +159,13 @@ class Request:
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
             raise InputError(f"target is {kind_of(self.target)}: expected an eg.Density, eg.Posterior or eg.External")
+        if "optax" in f"{type(self.recipe).__module__}{type(self.step_size).__module__}" and not callable(
+            self.step_size
+        ):
+            raise InputError(
+                "an optimiser is no sampler: rescaling or clipping noisy gradients while sampling changes the law; give "
+                "a recipe and a step_size, and the optimiser as warmup=eg.Optimise(optimiser, steps=...)"
+            )
         if not isinstance(self.recipe, Recipe):
             raise InputError(f"recipe is {kind_of(self.recipe)}: expected what a builder returns, as eg.sghmc()")
         if isinstance(self.estimator, type) or not (self.estimator is None or hasattr(self.estimator, "prepare")):
@@ -225,12 +233,17 @@ class Request:
         return Keeping.of(self.keep, self.target.coordinates)
 
     @property
+    def settling(self) -> int:
+        """Steps of the sampler before the first draw that is kept."""
+        return self.warmup if isinstance(self.warmup, int) else getattr(self.warmup, "settle", self.warmup)
+
+    @property
     def total(self) -> int:
-        return self.warmup + self.steps
+        return self.settling + self.steps
 
     @property
     def kept(self) -> KeptSteps:
-        return KeptSteps(self.warmup, self.thin, self.total)
+        return KeptSteps(self.settling, self.thin, self.total)
 
     def halved(self, settings: Mapping[str, Any]) -> "Request":
         """Half the step size, twice the steps, as many draws, from another seed; `settings` are those of the run.
@@ -244,12 +257,14 @@ class Request:
         from ergodica.diagnostics.bias import has_friction
 
         given, pace = self.step_size, 4 if has_friction(settings) else 2
-        half = _Halved(given, self.warmup, pace) if callable(given) else given / 2
-        changes: dict[str, Any] = {"steps": 2 * self.steps, "thin": 2 * self.thin, "warmup": pace * self.warmup}
+        half = _Halved(given, self.settling, pace) if callable(given) else given / 2
+        changes: dict[str, Any] = {"steps": 2 * self.steps, "thin": 2 * self.thin, "warmup": pace * self.settling}
         if has_friction(settings):
             recipe = self.recipe
             diffusion = {slot: times(2.0, field) for slot, field in recipe.diffusion.items()}
-            changes["recipe"] = Recipe(recipe.energy, diffusion, recipe.curl, recipe.gradient_noise)
+            changes["recipe"] = Recipe(
+                recipe.energy, diffusion, recipe.curl, recipe.gradient_noise, recipe.learns_scale
+            )
         return replace(self, step_size=half, seed=(self.seed + 1) % LARGEST_SEED, out=None, resume=False, **changes)
 
     def described(self, kernel: Kernel) -> dict[str, Any]:
@@ -271,7 +286,8 @@ class Request:
             settings["keep"] = {
                 name: what if isinstance(what, str) else words(what) for name, what in self.keep.items()
             }
-        names = ("steps", "warmup", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
+        settings["warmup"] = self.settling
+        names = ("steps", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
         return settings | {name: plain(getattr(self, name)) for name in (*names, "resample_every")}
 
 

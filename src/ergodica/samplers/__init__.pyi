@@ -3,6 +3,7 @@
 from .hamiltonian import hmc, relativistic_sghmc, sghmc
 from .langevin import irreversible_langevin, psgld, sgfs, sgld, sgrld
 from .metrics import expanded_mean, fisher, potential_scaled
+from .preconditioned import preconditioned
 from .riemannian import gsgrhmc, sgrhmc
 from .thermostat import coordinate_sgnht, riemannian_sgnht, sgnht
 
@@ -14,6 +15,7 @@ __all__ = [
     "hmc",
     "irreversible_langevin",
     "potential_scaled",
+    "preconditioned",
     "psgld",
     "relativistic_sghmc",
     "riemannian_sgnht",

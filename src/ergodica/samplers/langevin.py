@@ -18,6 +18,7 @@ from ergodica.fields import Constant, Diagonal, Field, as_number
 from ergodica.phase import View
 from ergodica.recipe import Recipe
 from ergodica.samplers.metrics import as_field
+from ergodica.samplers.preconditioned import preconditioned
 
 
 def sgld(diffusion: Any = 1.0) -> Recipe:
@@ -150,7 +151,7 @@ def sgrld(inverse_metric: Field | Any) -> Recipe:
     return Recipe(diffusion={"position": as_field(inverse_metric)})
 
 
-def psgld(second_moment: Callable[[PyTree], PyTree], damping: Any = 1e-5) -> Recipe:
+def psgld(second_moment: Callable[[PyTree], PyTree] | None = None, damping: Any = 1e-5) -> Recipe:
     """Preconditioned SGLD: RMSProp's scaling of each coordinate, with the correction that keeps the law.
 
     Use it where coordinates have very different scales and you have a cheap guess of each one's squared gradient. If a
@@ -160,11 +161,13 @@ def psgld(second_moment: Callable[[PyTree], PyTree], damping: Any = 1e-5) -> Rec
 
     Leaves invariant: exp(-U/T).
 
-    Li et al. take v from a running average along the path and drop Gamma, and so sample another law. Here v is a
-    function of the position, such as a smoothed squared gradient on a fixed subset of the data.
+    Li et al. take v from a running average along the path and drop Gamma, and so sample another law. Here v is either
+    learned in the warm-up and then frozen, or a function of the position, such as a smoothed squared gradient on a
+    fixed subset of the data.
 
     Args:
-        second_moment: v(position), nonnegative, shaped like the position.
+        second_moment: v(position), nonnegative, shaped like the position. None: learned in the warm-up, as
+            `eg.preconditioned(eg.sgld())`.
         damping: what keeps D finite where v vanishes.
 
     Returns:
@@ -181,6 +184,8 @@ def psgld(second_moment: Callable[[PyTree], PyTree], damping: Any = 1e-5) -> Rec
     Reference:
         After Li, Chen, Carlson and Carin (2016), https://arxiv.org/abs/1512.07666.
     """
+    if second_moment is None:
+        return preconditioned(sgld())
     return Recipe(diffusion={"position": Diagonal(_RootPreconditioner(second_moment, damping))})
 
 

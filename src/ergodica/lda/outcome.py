@@ -196,11 +196,11 @@ def _warnings(fitted: Fitted, training: Training) -> list[str]:
         named = ", ".join(f"{one} and {other}" for one, other in pairs[:MOST_NAMED])
         more = f" and {len(pairs) - MOST_NAMED:,} more" if len(pairs) > MOST_NAMED else ""
         found.append(f"topics that are nearly the same: {named}{more}; fewer topics would do")
-    share = fitted.topic_shares()
-    empty = [] if share is None else np.flatnonzero(share < EMPTY_SHARE / len(share)).tolist()
+    topics, share = fitted.mean.shape[1], fitted.topic_shares()
+    empty = [] if share is None else np.flatnonzero(share < EMPTY_SHARE / topics).tolist()
     if empty:
         named = ", ".join(map(str, empty[:MOST_NAMED])) + (", ..." if len(empty) > MOST_NAMED else "")
-        found.append(f"topics that hardly any word belongs to: {len(empty):,} of {len(share or [])} ({named})")
+        found.append(f"topics that hardly any word belongs to: {len(empty):,} of {topics:,} ({named})")
     return found
 
 

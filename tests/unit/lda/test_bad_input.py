@@ -67,6 +67,19 @@ def test_more_topics_than_documents():
     assert few.transform(Documents.of([[0]])).shape == (1, 20)
 
 
+def test_topics_without_words_are_named():
+    given = np.random.default_rng(0).integers(0, 30, (20, 40))
+    model = found(Documents.of(given), topics=40, vocabulary=None, gamma=1e-6, passes=60)
+    assert any("hardly any word belongs to: " in warning for warning in model.figures_["warnings"])
+
+
+@pytest.mark.parametrize("documents", [3, 12])
+def test_a_few_documents_are_judged(documents):
+    """Passes over so few are short: finding does not end before the first evaluation."""
+    texts = Documents.of(np.random.default_rng(0).integers(0, 30, (documents, 40)))
+    assert found(texts, passes=None, vocabulary=None).history_
+
+
 @pytest.mark.parametrize(
     ("held_out", "message"), [(21, "held_out is 21, but there are only 20"), (20, "all 20 documents")]
 )

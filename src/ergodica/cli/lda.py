@@ -7,18 +7,29 @@ from typing import Any
 
 import click
 
+from ergodica.cli.arguments import load
 from ergodica.cli.sample import plain_warnings
 from ergodica.errors import InputError
 from ergodica.report import plain
 
 DEMO_CORPUS, DEMO_TOPICS = "demo", 10
-HELD_OUT, DEMO_HELD_OUT = 1_000, 200
-HELD_OUT_SHARE = 10  # the default is at most one of so many documents
 TOPICS_NAMED = 3  # topics of a document, and words of a topic, that are printed
 
 
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 field_option = click.option("--field", help="Of JSON lines and tables, the one with the text.  [default: text]")
+
+
+def _function(context: Any, parameter: Any, given: str | None) -> Any:
+    """A tokeniser by name, or the function that `module:name` is."""
+    return load(given) if given is not None and ":" in given else given
+
+
+def tokenizer_option(more: str) -> Callable:
+    return click.option(
+        "--tokenizer", callback=_function,
+        help=f"words, hoffman, whitespace, or a function by module:name, such as jieba:lcut.{more}",
+    )  # fmt: skip
 
 
 def reading_options(command: Callable) -> Callable:
@@ -28,7 +39,7 @@ def reading_options(command: Callable) -> Callable:
         click.option(
             "--stopwords", metavar="LANGUAGE", help="Left out of the vocabulary; none for none.  [default: english]"
         ),
-        click.option("--tokenizer", help="words, hoffman or whitespace.  [default: words]"),
+        tokenizer_option("  [default: words]"),
         click.option("--lines", is_flag=True, help="Every line of a text file is a document."),
         field_option,
         click.option("--vocab", help="A file with one word a line; else built from CORPUS."),
@@ -50,8 +61,7 @@ def lda_commands() -> None:
 @click.option("--minutes", type=float, help="Where to end; what is left after finding is for sampling.")
 @reading_options
 @click.option(
-    "--held-out", type=int,
-    help="Documents kept for perplexity.  [default: 1000, or a tenth of a smaller corpus; for the demo 200]",
+    "--held-out", type=int, help="Documents kept for perplexity.  [default: 1000, or a tenth of a smaller corpus]",
 )  # fmt: skip
 @click.option("--passes", type=int, help="Over the corpus while finding; until perplexity hardly falls if left out.")
 @click.option("--batch-size", type=int, help="Documents of a batch; by the size of the corpus if left out.")
@@ -71,8 +81,8 @@ def lda_commands() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @click.pass_context
 def fit_command(
-    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, held_out: int | None,
-    step: str | None, vocab: str | None, stopwords: str | None, resume: bool, as_json: bool, **others: Any,
+    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, step: str | None,
+    vocab: str | None, stopwords: str | None, resume: bool, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Learn topics from CORPUS: files, folders, addresses, - for standard input; or demo, which needs no files.
 
@@ -92,8 +102,8 @@ def fit_command(
         vocabulary=words, stopwords=_stop_words(stopwords), step_size=None if step is None else _step(step), **others,
     )  # fmt: skip
     with plain_warnings():
-        notes = _fit(model, given, is_demo, held_out, out, resume)
-    _say([*notes, *model.figures_["notes"], *model.figures_["warnings"]])
+        model.fit(given, out=out, resume=resume)
+    _say([*model.figures_["notes"], *model.figures_["warnings"]])
     click.echo(json.dumps(plain(_outcome(model, out))) if as_json else "\n".join(_fit_words(model, out)))
     if _is_worse(model.figures_["held_out"]):
         context.exit(1)
@@ -116,41 +126,6 @@ def _step(given: str) -> float | tuple[float, float, float]:
 
 def _stop_words(given: str | None) -> Any:
     return () if given == "none" else given
-
-
-def _fit(model: Any, given: Any, is_demo: bool, held_out: int | None, out: Path, resume: bool) -> list[str]:
-    """Fit it; notes on how many documents were held out, where no number was given."""
-    if held_out is not None:
-        model.set_params(held_out=held_out).fit(given, out=out, resume=resume)
-        return []
-    count = DEMO_HELD_OUT if is_demo else _default_held_out(given, model.get_params())
-    try:
-        model.set_params(held_out=count).fit(given, out=out, resume=resume)
-        return [] if count in (HELD_OUT, DEMO_HELD_OUT) else [f"documents held out, a tenth of the corpus: {count:,}"]
-    except InputError as error:
-        # documents too short to predict a word of, or fewer than were counted: topics can be found without any
-        try:
-            model.set_params(held_out=0).fit(given, out=out, resume=resume)
-        except InputError:
-            raise error from None
-        return ["no documents were held out" + ("" if resume else f": {error}")]  # then it is of another run
-
-
-def _default_held_out(given: Any, parameters: dict[str, Any]) -> int:
-    """1,000, but not more than a tenth of the documents; of what can be read only once, or comes from afar, 1,000."""
-    from itertools import islice
-
-    from ergodica.lda.corpus.reading import THE_BEGINNING, read
-    from ergodica.lda.corpus.sources import sources_of
-    from ergodica.lda.corpus.tokenizing import Reading
-
-    if any(isinstance(place, str) for place in given):
-        return HELD_OUT
-    sources = sources_of(given, Reading(field=parameters["field"], lines=parameters["lines"]))
-    if not all(source.can_repeat for source in sources):
-        return HELD_OUT
-    items = (item for item in read(sources, THE_BEGINNING) if item.is_document)
-    return sum(1 for _ in islice(items, HELD_OUT * HELD_OUT_SHARE)) // HELD_OUT_SHARE
 
 
 def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]:
@@ -178,7 +153,7 @@ def _outcome(model: Any, out: Path) -> dict[str, Any]:
         "documents": 0,
     }  # fmt: skip
     seen, learning = figures["documents"], figures["seconds"]["learning"]
-    copied = ("topics", "seconds", "band", "effective_draws", "scale_check", "outside", "warnings", "checks")
+    copied = ("topics", "size", "seconds", "band", "effective_draws", "scale_check", "outside", "warnings", "checks")
     return {
         **held,
         "out": str(out),
@@ -195,12 +170,13 @@ def _fit_words(model: Any, out: Path) -> Iterator[str]:
     outcome = _outcome(model, out)
     for topic in sorted(model.topics(8), key=lambda topic: -topic.share):
         yield str(topic)
+    size, seen = outcome["size"], outcome["documents_seen"]
     yield (
-        f"{outcome['documents_seen']:,} documents in {outcome['seconds']['learning']:.3g} s "
-        f"({outcome['documents_per_second']:,.0f} a second)"
+        f"{size:,.0f} documents, {seen / max(size, 1):,.3g} passes, in {outcome['seconds']['learning']:.3g} s "
+        f"({outcome['documents_per_second']:,.0f} documents a second)"
     )
     if outcome["perplexity"]:
-        yield _perplexity_words(outcome, has_draws=outcome["band"] != NO_BAND)
+        yield _perplexity_words(outcome, "held-out documents", has_draws=outcome["band"] != NO_BAND)
     if outcome["effective_draws"] is not None:
         yield f"effective draws: {outcome['effective_draws']:,.0f}"
     if outcome["scale_check"] is not None:
@@ -211,17 +187,14 @@ def _fit_words(model: Any, out: Path) -> Iterator[str]:
     yield f"{out}: ergodica lda report {out} makes a page of it"
 
 
-def _perplexity_words(outcome: dict[str, Any], has_draws: bool) -> str:
+def _perplexity_words(outcome: dict[str, Any], what: str, has_draws: bool) -> str:
     figures, found = outcome["perplexity"], outcome.get("found_perplexity")
     told = [f"{figures['single']:,.1f}"]
     if has_draws:
         told = [f"{figures['single']:,.1f} single, {figures['averaged']:,.1f} averaged over draws"]
         told += [] if found is None else [f"{found:,.1f} as found, before sampling"]
     told.append(f"{outcome['unigram_perplexity']:,.1f} by word frequencies alone")
-    return (
-        f"perplexity of {outcome['documents']:,} held-out documents: {'; '.join(told)} "
-        f"(vocabulary of {outcome['vocabulary']:,})"
-    )
+    return f"perplexity of {outcome['documents']:,} {what}: {'; '.join(told)} (vocabulary of {outcome['vocabulary']:,})"
 
 
 def _is_worse(held: dict[str, Any] | None) -> bool:
@@ -288,12 +261,15 @@ new_lines_option = click.option(
 )
 
 
-def _loaded(run: Path, field: str | None, lines: bool | None) -> Any:
+old_tokenizer_option = tokenizer_option(" Needed again where it was a function.")
+
+
+def _loaded(run: Path, tokenizer: Any, **given: Any) -> Any:
     """The model, that reads documents as it did when it was fitted, unless something else is given."""
     from ergodica.lda import LDA
 
-    given = {"field": field, "lines": lines}
-    return LDA.load(run).set_params(**{name: value for name, value in given.items() if value is not None})
+    model = LDA.load(run, tokenizer)
+    return model.set_params(**{name: value for name, value in given.items() if value is not None})
 
 
 @lda_commands.command(name="infer")
@@ -301,13 +277,14 @@ def _loaded(run: Path, field: str | None, lines: bool | None) -> Any:
 @click.argument("files", nargs=-1, required=True)
 @field_option
 @new_lines_option
+@old_tokenizer_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all shares.")
-def infer_command(run: Path, files: tuple[str, ...], field: str | None, lines: bool | None, as_json: bool) -> None:
+def infer_command(run: Path, files: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Print the topic shares of the documents in FILES, by the topics of RUN: a line for each document."""
     from ergodica.lda.corpus.opening import without_password
     from ergodica.lda.corpus.tally import Tally
 
-    model, tally, number = _loaded(run, field, lines), Tally(), 0
+    model, tally, number = _loaded(run, **reading), Tally(), 0
     names = [" ".join(word.word for word in topic.words) for topic in model.topics(TOPICS_NAMED)]
     for documents, rows in model.infer_labelled(_places(files), tally):
         for place, row in enumerate(rows):
@@ -339,21 +316,20 @@ def _shares_words(number: int, label: Any, has_words: bool, row: Any, names: lis
 @click.argument("corpus", nargs=-1, required=True)
 @field_option
 @new_lines_option
+@old_tokenizer_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def perplexity_command(
-    run: Path, corpus: tuple[str, ...], field: str | None, lines: bool | None, as_json: bool
-) -> None:
+def perplexity_command(run: Path, corpus: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Perplexity of CORPUS under RUN: nine tenths of a document tell its topics, the rest is predicted."""
     from ergodica.lda.corpus import Corpus
     from ergodica.lda.topics import NO_BAND
 
-    model = _loaded(run, field, lines)
+    model = _loaded(run, **reading)
     given, _, _ = _corpus(corpus, None)
-    reading = {name: model.get_params()[name] for name in ("field", "lines")}
-    with Corpus(given, model.vocabulary_, batch_size=500, shuffle_buffer=1, **reading) as documents:
+    how = {name: model.get_params()[name] for name in ("field", "lines")}
+    with Corpus(given, model.vocabulary_, batch_size=500, shuffle_buffer=1, **how) as documents:
         found = model.perplexity(documents).to_dict()
         _say(documents.notes())
-    click.echo(json.dumps(found) if as_json else _perplexity_words(found, has_draws=model.band != NO_BAND))
+    click.echo(json.dumps(found) if as_json else _perplexity_words(found, "documents", has_draws=model.band != NO_BAND))
 
 
 @lda_commands.command(name="report")

@@ -13,6 +13,7 @@ from ergodica.host.atomic_files import could_not
 from ergodica.host.extras import require
 from ergodica.host.validate import whole
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.corpus.corpus import HELD_OUT_EVERY, MOST_HELD_OUT
 from ergodica.lda.corpus.reading import AT_A_TIME
 from ergodica.lda.corpus.tokenizing import StopWordsLike, TokenizerLike
 from ergodica.lda.corpus.vocabulary import VocabularyLike
@@ -21,7 +22,6 @@ from ergodica.lda.sklearn_methods import as_counts, column_names, require_pandas
 from ergodica.lda.topics import coherence, top_words
 
 TOPIC_NUMBERS = (10, 20, 50, 100, 200)
-MOST_HELD_OUT, HELD_OUT_SHARE = 1_000, 0.1  # documents for perplexity and NPMI, unless a number is given
 COHERENCE_WORDS, DIVERSITY_WORDS = 10, 25  # top words of a topic
 SMALL_GAIN = 0.01  # of perplexity
 PICTURE_KINDS = (".png", ".svg", ".pdf")
@@ -195,7 +195,8 @@ def _read_once(
 
 
 def _held_out_count(given: int | None, documents: int) -> int:
-    count = min(MOST_HELD_OUT, math.ceil(HELD_OUT_SHARE * documents)) if given is None else whole("held_out", given, 1)
+    a_tenth = math.ceil(documents / HELD_OUT_EVERY)
+    count = min(MOST_HELD_OUT, a_tenth) if given is None else whole("held_out", given, 1)
     if count >= documents:
         raise InputError(
             f"held_out is {count:,} and there are {documents:,} documents: some must be left to learn from, hold out "

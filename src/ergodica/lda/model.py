@@ -61,7 +61,8 @@ class LDA(EstimatorMethods):
             of words in a topic, gamma that of topics in a document: learnt, if they are not given; step_size a number,
             or (a, b, c) for a (1 + t/b)^-c.
         passes: over the corpus while finding; None: until perplexity falls by less than 0.5 % for twice the documents.
-        held_out: documents at the stream's beginning that are kept for perplexity.
+        held_out: documents at the stream's beginning that are kept for perplexity; None: 1,000, or a tenth of a smaller
+            corpus.
         size: S, the documents of the whole corpus that the posterior is of; None: the number there are.
         draws: how many to keep for bands; None: 200, or 20 of a chain from nothing.
         field, lines, tokenizer, stopwords, phrases: how text is read, see `Corpus`.
@@ -83,7 +84,7 @@ class LDA(EstimatorMethods):
     def __init__(
         self, topics: int = 50, sampler: str | None = None, preset: str = "tuned", seed: int = 0, *,
         vocabulary: VocabularyLike | None = None, bands: bool = False, minutes: float | None = None,
-        batch_size: int | None = None, passes: int | None = None, held_out: int = 0, size: float | None = None,
+        batch_size: int | None = None, passes: int | None = None, held_out: int | None = 0, size: float | None = None,
         alpha: float | None = None, gamma: float | None = None, sweeps: int | None = None, burn_in: int | None = None,
         estimator: str | None = None, step_size: float | tuple[float, float, float] | None = None,
         draws: int | None = None, field: str | None = None, lines: bool = False, tokenizer: TokenizerLike = None,

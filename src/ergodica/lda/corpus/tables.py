@@ -30,7 +30,9 @@ def text_column(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         raise InputError(f"{name} has no column {field!r}: it has {listed}")
     found = _likely(columns, rows)
     if len(found) != 1:
-        raise InputError(f"{name} has no column 'text': it has {listed}; field={columns[0]!r} would take the first")
+        raise InputError(
+            f"{name} has no column 'text': it has {listed}; --field NAME (Python: field=) takes one of them"
+        )
     return found[0]
 
 

@@ -139,12 +139,11 @@ class LDA(EstimatorMethods):
     def partial_fit(self, corpus: Any, y: Any = None) -> "LDA":
         """Learn from some more documents, each seen once; the first call settles the vocabulary.
 
-        The posterior is that of all documents so far, unless the model was given a `size`.
+        Topics are found, not sampled: for bands fit all documents. A chain alone (`sampler=`) samples the posterior of
+        all documents so far, unless the model was given a `size`.
         """
         settings = settings_of(self._parameters)
         training = self._going_on(settings)
-        if training is not None:
-            training.find_on()
         stream = self._stream(corpus, settings, training, is_part=True)
         if training is None:
             training = begin(settings, self._parameters, stream.corpus.vocabulary)
@@ -211,7 +210,7 @@ class LDA(EstimatorMethods):
     def bands(self) -> tuple[np.ndarray, np.ndarray]:
         """(low, high), each (topics, words): what holds 90 % of the draws of every probability."""
         if not self._known.draws:
-            raise InputError("there are no bands: the topics were found, not sampled; fit with bands=True")
+            raise InputError("there are no bands: the topics were found, not sampled; call fit with bands=True")
         draws = np.stack(list(self._known.draws.values()))
         low, high = np.quantile(draws, BAND_EDGES, axis=0)
         return low.T, high.T
@@ -357,6 +356,7 @@ class LDA(EstimatorMethods):
         stopped = None if error is None else str(error)
         notes = {"identity": identity, "notes": stream.corpus.notes(), "stopped": stopped}
         self._fitted = conclude(training, settings, stream.corpus.vocabulary, self._parameters, notes)
+        training.find_on()
         self._training = training
         if folder is not None:
             run_files.write_run(folder, self._fitted, self.topics(run_files.WORDS_LISTED))

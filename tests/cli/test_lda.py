@@ -1,6 +1,9 @@
 """`ergodica lda`: fit, choose, topics, infer, perplexity, report; and one clear line for every mistake."""
 
 import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -131,7 +134,7 @@ def test_worse_than_word_frequencies_is_exit_code_1(tmp_path):
     (tmp_path / "noise.txt").write_text("\n".join(lines))
     given = ["--lines", "--topics", "30", "--passes", "3", "--held-out", "10", "--out", tmp_path / "run"]
     result = call("fit", tmp_path / "noise.txt", *given)
-    assert "ergodica: this model predicts held-out words no better than word frequencies" in result.stderr
+    assert result.stderr.count("this model predicts held-out words no better than word frequencies") == 1
     assert result.exit_code == 1
     assert (tmp_path / "run/run.json").exists()
 
@@ -234,6 +237,20 @@ def test_report(files, tmp_path):
     said = call("report", str(files / "run"), "--out", str(tmp_path / "page.html")).stdout.strip()
     assert said == str(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().lstrip().startswith("<!")
+
+
+def test_a_page_goes_into_a_pipe_and_a_changed_table_is_one_line(files, tmp_path):
+    """What is no file stays what it is: a page renamed to /dev/stdout would take its place."""
+    os.mkfifo(tmp_path / "pipe")
+    shutil.copytree(files / "run", tmp_path / "run")
+    (tmp_path / "run/topics.csv").write_text("saved again by another program")
+    with ThreadPoolExecutor(1) as pool:
+        page = pool.submit((tmp_path / "pipe").read_text)
+        said = call("report", tmp_path / "run", "--out", tmp_path / "pipe").stderr
+    assert page.result().lstrip().startswith("<!")
+    assert not (tmp_path / "pipe").is_file()
+    assert said.startswith("ergodica: ")
+    assert said.count("\n") == 1
 
 
 def test_mistakes_are_one_line(files, tmp_path, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """`ergodica lda`: topics of a stream of documents, from the command line."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def fit_command(
     held-out words no better than word frequencies.
     """
     from ergodica.lda import LDA
+    from ergodica.lda.outcome import WORSE, is_worse
 
     given, words, is_demo = _corpus(corpus, vocab)
     if step is not None and not (
@@ -102,10 +104,11 @@ def fit_command(
         vocabulary=words, stopwords=_stop_words(stopwords), step_size=None if step is None else _step(step), **others,
     )  # fmt: skip
     with plain_warnings():
+        warnings.filterwarnings("ignore", WORSE)  # it is among the figures
         model.fit(given, out=out, resume=resume)
     _say([*model.figures_["notes"], *model.figures_["warnings"]])
     click.echo(json.dumps(plain(_outcome(model, out))) if as_json else "\n".join(_fit_words(model, out)))
-    if _is_worse(model.figures_["held_out"]):
+    if is_worse(model.figures_["held_out"]):
         context.exit(1)
 
 
@@ -197,10 +200,6 @@ def _perplexity_words(outcome: dict[str, Any], what: str, has_draws: bool) -> st
     return f"perplexity of {outcome['documents']:,} {what}: {'; '.join(told)} (vocabulary of {outcome['vocabulary']:,})"
 
 
-def _is_worse(held: dict[str, Any] | None) -> bool:
-    return held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]
-
-
 @lda_commands.command(name="choose")
 @click.argument("corpus", nargs=-1, required=True)
 @click.option("--topics", default="10,20,50,100,200", show_default=True, help="The numbers to try.")
@@ -237,10 +236,9 @@ def choose_command(
 @click.option("--json", "as_json", is_flag=True, help="Print the topics as JSON.")
 def topics_command(run: Path, count: int, as_json: bool) -> None:
     """Print the top words of every topic of RUN, with bands where topics were sampled."""
-    from ergodica.lda import LDA
     from ergodica.lda.topics import band_words
 
-    model = LDA.load(run)
+    model = _loaded(run)
     if as_json:
         topics = [
             {**topic._asdict(), "words": [word._asdict() for word in topic.words]} for topic in model.topics(count)
@@ -264,11 +262,12 @@ new_lines_option = click.option(
 old_tokenizer_option = tokenizer_option(" Needed again where it was a function.")
 
 
-def _loaded(run: Path, tokenizer: Any, **given: Any) -> Any:
+def _loaded(run: Path, tokenizer: Any = None, **given: Any) -> Any:
     """The model, that reads documents as it did when it was fitted, unless something else is given."""
     from ergodica.lda import LDA
 
-    model = LDA.load(run, tokenizer)
+    with plain_warnings():
+        model = LDA.load(run, tokenizer)
     return model.set_params(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -339,4 +338,6 @@ def report_command(run: Path, out: Path | None) -> None:
     """Write one HTML page about RUN: topics, their map, perplexity, sample documents; it works offline."""
     from ergodica.lda.report import write_report
 
-    click.echo(str(write_report(run, out)))
+    with plain_warnings():
+        path = write_report(run, out)
+    click.echo(str(path))

@@ -1,6 +1,7 @@
 """How many topics: perplexity, coherence, diversity and time for several numbers, on one reading of the corpus."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from ergodica.lda.corpus.reading import AT_A_TIME
 from ergodica.lda.corpus.tokenizing import StopWordsLike, TokenizerLike
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.model import LDA
+from ergodica.lda.outcome import WORSE
 from ergodica.lda.sklearn_methods import as_counts, column_names, require_pandas
 from ergodica.lda.topics import coherence, top_words
 
@@ -170,7 +172,9 @@ def choose(
     rows, unigram = [], math.nan
     for number in numbers:
         model = LDA(number, vocabulary=words, held_out=count, passes=passes, seed=seed, progress=progress)
-        figures = model.fit(documents).figures_
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", WORSE)  # it is among the notes, with the number
+            figures = model.fit(documents).figures_
         unigram = figures["held_out"]["unigram_perplexity"]
         notes += [f"{number:,} topics: {warning}" for warning in figures["warnings"]]
         rows.append(_row(number, model.components_.T, figures, held))

@@ -1,6 +1,7 @@
 """LDA as people use it: fit on a stream, see topics, infer shares, save and load; with scikit-learn's methods."""
 
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,7 +20,7 @@ from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.tokenizing import Reading, StopWordsLike, TokenizerLike, tokenizer_of
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.learning import Learning, learn
-from ergodica.lda.outcome import averaged_draws, conclude, versions
+from ergodica.lda.outcome import averaged_draws, conclude, is_worse, versions
 from ergodica.lda.perplexity import DEVIATION_RUNS, HistoryRow, Perplexity, perplexity, share_deviations, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings, settings_of
@@ -363,6 +364,8 @@ class LDA(EstimatorMethods):
             remove_folder(folder / run_files.CHECKPOINT_FOLDER, folder / "run.json")
         if error is not None:
             raise error
+        if is_worse(self.figures_["held_out"]):  # the first of its warnings; the others can wait for who asks
+            warnings.warn(self.figures_["warnings"][0], stacklevel=3)
 
     def _going_on(self, settings: TopicSettings) -> Training | None:
         """What further documents are learnt by; of a model that was loaded, made again from its files."""

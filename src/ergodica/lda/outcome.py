@@ -33,6 +33,7 @@ COHERENT_WORDS = 10
 EMPTY_SHARE = 0.01  # of an average topic's share, below which a topic is called empty
 MOST_NAMED = 5  # pairs and topics in a warning
 FINDER_NAME = "averaged counts"
+WORSE = "this model predicts held-out words no better than word frequencies alone"
 
 
 def versions() -> dict[str, str]:
@@ -178,14 +179,17 @@ def _coherence(fitted: Fitted, training: Training) -> dict[str, Any] | None:
     return {"npmi": found.npmi.tolist(), "documents": len(documents)}
 
 
+def is_worse(held: dict[str, Any] | None) -> bool:
+    """Whether held-out words are predicted no better than by word frequencies alone."""
+    return held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]
+
+
 def _warnings(fitted: Fitted, training: Training) -> list[str]:
     figures, found = fitted.figures, []
-    held = figures["held_out"]
-    if held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]:
+    if is_worse(held := figures["held_out"]):
         found.append(
-            f"this model predicts held-out words no better than word frequencies alone "
-            f"({held['perplexity']['averaged']:,.0f} against {held['unigram_perplexity']:,.0f}): there are too few "
-            "documents for so many topics, or they have no topics; try fewer"
+            f"{WORSE} ({held['perplexity']['averaged']:,.0f} against {held['unigram_perplexity']:,.0f}): there are too "
+            "few documents for so many topics, or they have no topics; try fewer"
         )
     if training.finder is not None and training.gain() >= CONVERGED_GAIN:
         gain = training.gain()
@@ -214,7 +218,7 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
     else:
         ours, theirs = held["perplexity"]["averaged"], held["unigram_perplexity"]
         text = f"{ours:,.0f} on {held['documents']:,} held-out documents, {theirs:,.0f} by word frequencies alone"
-        rows.append(("perplexity", bool(ours < theirs), text))
+        rows.append(("perplexity", not is_worse(held), text))
     if fitted.found is not None:
         text = "was not judged" if gain is None else f"perplexity fell by {gain:.2%} while the documents seen doubled"
         rows.append(("convergence of finding", None if gain is None else gain < CONVERGED_GAIN, text))

@@ -45,7 +45,7 @@ def complaint(capsys, monkeypatch, *arguments):
 def test_fit_says_what_was_learnt(files):
     lines = (files / "said.txt").read_text().splitlines()
     assert len(lines) == 3 + 4
-    assert lines[3].startswith("120 documents, 2 passes, in ")
+    assert lines[3].startswith("120 documents, 2.0 passes, in ")
     assert "perplexity of 40 held-out documents" in lines[4]
     assert "averaged over draws" in lines[4]
     assert "vocabulary of 300" in lines[4]
@@ -108,10 +108,10 @@ def test_standard_input_is_held_out_from_as_files_are(tmp_path):
     given = ["fit", "-", "--lines", "--topics", "2", "--passes", "3"]
     result = command.call("lda", *given, "--out", tmp_path / "run", input="\n".join(lines))
     assert "a tenth of the corpus: 2" in result.stderr
-    assert result.stdout.splitlines()[2].startswith("18 documents, 3 passes")
+    assert result.stdout.splitlines()[2].startswith("18 documents, 3.0 passes")
     result = command.call("lda", *given, "--out", tmp_path / "short", input="ship sail\nbread butter\n" * 10)
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines()[2].startswith("20 documents, 3 passes")
+    assert result.stdout.splitlines()[2].startswith("20 documents, 3.0 passes")
 
 
 def test_a_tokenizer_of_ones_own(tmp_path, monkeypatch):

@@ -173,10 +173,10 @@ def _fit_words(model: Any, out: Path) -> Iterator[str]:
     outcome = _outcome(model, out)
     for topic in sorted(model.topics(8), key=lambda topic: -topic.share):
         yield str(topic)
-    size, seen = outcome["size"], outcome["documents_seen"]
+    size, passes = outcome["size"], outcome["documents_seen"] / max(outcome["size"], 1)
     yield (
-        f"{size:,.0f} documents, {seen / max(size, 1):,.3g} passes, in {outcome['seconds']['learning']:.3g} s "
-        f"({outcome['documents_per_second']:,.0f} documents a second)"
+        f"{size:,.0f} documents, {passes:,.{0 if passes >= 10 else 1}f} passes, "
+        f"in {outcome['seconds']['learning']:.3g} s ({outcome['documents_per_second']:,.0f} documents a second)"
     )
     if outcome["perplexity"]:
         yield _perplexity_words(outcome, "held-out documents", has_draws=outcome["band"] != NO_BAND)

@@ -20,6 +20,7 @@ from ergodica.lda.topics import (
     NO_BAND,
     NOT_POSTERIOR_BAND,
     POSTERIOR_BAND,
+    POSTERIOR_NOISE,
     SPREAD_BAND,
     coherence,
     top_words,
@@ -27,7 +28,6 @@ from ergodica.lda.topics import (
 
 DRAWS_AVERAGED = 20  # draws whose predictions are averaged, of those kept
 SAMPLE_WORDS = 60  # of a sample document that are kept
-POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spread of draws is a posterior's
 FEWEST_EFFECTIVE = 50  # effective draws below which the ends of a 90 % band are mostly chance
 COHERENT_WORDS = 10
 EMPTY_SHARE = 0.01  # of an average topic's share, below which a topic is called empty

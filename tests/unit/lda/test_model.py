@@ -82,6 +82,7 @@ def test_topics_with_bands(fitted):
     assert fitted.noise_ratio > 0.1
     assert "no posterior interval" in band_words(SPREAD_BAND, 3500)
     assert "3,500" in band_words(SPREAD_BAND, 3500)
+    assert "too few effective draws" in band_words(SPREAD_BAND, 0.0)  # as of a run with bands that was stopped early
     assert "90 % posterior intervals" in band_words(POSTERIOR_BAND, 0.05)
 
 

@@ -26,6 +26,16 @@ def _function(context: Any, parameter: Any, given: str | None) -> Any:
     return load(given) if given is not None and ":" in given else given
 
 
+def _step_size(context: Any, parameter: Any, given: str | None) -> Any:
+    try:
+        numbers = None if given is None else tuple(float(part) for part in given.split(","))
+    except ValueError:
+        numbers = ()
+    if numbers is not None and len(numbers) not in (1, 3):
+        raise InputError(f"--step is {given!r}: expected a number, or a,b,c for a (1 + t/b)^-c")
+    return numbers
+
+
 def tokenizer_option(more: str) -> Callable:
     return click.option(
         "--tokenizer", callback=_function,
@@ -38,7 +48,10 @@ def reading_options(command: Callable) -> Callable:
     for option in (
         click.option("--phrases", is_flag=True, help="Pairs of words that belong together become words: new_york."),
         click.option(
-            "--stopwords", metavar="LANGUAGE", help="Left out of the vocabulary; none for none.  [default: english]"
+            "--stopwords",
+            metavar="LANGUAGE",
+            callback=lambda context, parameter, given: () if given == "none" else given,
+            help="Left out of the vocabulary; none for none.  [default: english]",
         ),
         tokenizer_option("  [default: words]"),
         click.option("--lines", is_flag=True, help="Every line of a text file is a document."),
@@ -70,7 +83,10 @@ def lda_commands() -> None:
 @click.option("--gamma", type=float, help="Prior of topics in a document; learnt if left out.")
 @click.option("--size", type=float, help="Documents of the corpus that the posterior is of; counted if left out.")
 @click.option("--sweeps", type=int, help="Of Gibbs sampling over a document.")
-@click.option("--step", help="Of the chain: a number, or a,b,c for a (1 + t/b)^-c; with --bands or --sampler.")
+@click.option(
+    "--step", "step_size", callback=_step_size,
+    help="Of the chain: a number, or a,b,c for a (1 + t/b)^-c; with --bands or --sampler.",
+)  # fmt: skip
 @click.option(
     "--sampler",
     help="Of the chain: scir, sgrhmc, sgrld, sghmc or sgld. With --bands it samples what was found (by scir if left "
@@ -82,8 +98,8 @@ def lda_commands() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @click.pass_context
 def fit_command(
-    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, step: str | None,
-    vocab: str | None, stopwords: str | None, resume: bool, as_json: bool, **others: Any,
+    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, vocab: str | None, resume: bool,
+    as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Learn topics from CORPUS: files, folders, addresses, - for standard input; or demo, which needs no files.
 
@@ -95,14 +111,11 @@ def fit_command(
     from ergodica.lda.outcome import WORSE, is_worse
 
     given, words, is_demo = _corpus(corpus, vocab)
-    if step is not None and not (
-        others["bands"] or others["sampler"] or others["minutes"] or others["preset"] != "tuned"
-    ):
+    has_chain = others["bands"] or others["sampler"] or others["minutes"] or others["preset"] != "tuned"
+    if others["step_size"] is not None and not has_chain:
         raise InputError("--step is that of a chain, and topics are found without one: add --bands or --sampler")
-    model = LDA(
-        topics=topics if topics is not None else DEMO_TOPICS if is_demo else LDA().get_params()["topics"],
-        vocabulary=words, stopwords=_stop_words(stopwords), step_size=None if step is None else _step(step), **others,
-    )  # fmt: skip
+    topics = DEMO_TOPICS if topics is None and is_demo else topics
+    model = LDA(vocabulary=words, **others, **({} if topics is None else {"topics": topics}))
     with plain_warnings():
         warnings.filterwarnings("ignore", WORSE)  # it is among the figures
         model.fit(given, out=out, resume=resume)
@@ -115,20 +128,6 @@ def fit_command(
 def _say(notes: list[str]) -> None:
     for note in notes:
         click.echo(f"ergodica: {note}", err=True)
-
-
-def _step(given: str) -> float | tuple[float, float, float]:
-    try:
-        numbers = [float(part) for part in given.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 3):
-        raise InputError(f"--step is {given!r}: expected a number, or a,b,c for a (1 + t/b)^-c")
-    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
-
-
-def _stop_words(given: str | None) -> Any:
-    return () if given == "none" else given
 
 
 def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]:
@@ -210,8 +209,7 @@ def _perplexity_words(outcome: dict[str, Any], what: str, has_draws: bool) -> st
 @click.option("--out", type=click.Path(path_type=Path), help="A picture: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def choose_command(
-    corpus: tuple[str, ...], topics: str, vocab: str | None, stopwords: str | None, out: Path | None, as_json: bool,
-    **others: Any,
+    corpus: tuple[str, ...], topics: str, vocab: str | None, out: Path | None, as_json: bool, **others: Any
 ) -> None:  # fmt: skip
     """Fit several numbers of topics to CORPUS, read once and held in memory, and compare them."""
     from ergodica.lda.choice import check_picture, choose
@@ -223,7 +221,7 @@ def choose_command(
     if out is not None:
         check_picture(out)
     with plain_warnings():
-        found = choose(given, numbers, vocabulary=words, stopwords=_stop_words(stopwords), **others)
+        found = choose(given, numbers, vocabulary=words, **others)
     _say(found.notes)
     if out is not None:
         found.picture(out)

@@ -224,8 +224,7 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
         rows.append(("convergence of finding", None if gain is None else gain < CONVERGED_GAIN, text))
     if not has_draws:
         text = "no draws: the topics are the averaged-count estimate, an optimiser's answer, which has no uncertainty"
-        rows.append(("posterior", None, text))
-        return [dict(zip(("name", "passed", "text"), row, strict=True)) for row in rows]
+        return _named([*rows, ("posterior", None, text)])
     ratio, effective, scale = figures["noise_ratio"], figures["effective_draws"], figures["scale_check"]
     told = "was not measured" if math.isnan(ratio) else f"is {ratio:.2g} of the injected noise"
     rows.append(("gradient noise", None if math.isnan(ratio) else ratio <= POSTERIOR_NOISE, f"gradient noise {told}"))
@@ -244,5 +243,8 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
     told = "still drifted when they were frozen" if is_settled is False else "were learnt until they stayed, or given"
     rows.append(("priors", is_settled, f"alpha and gamma {told}"))
     told = "one chain from one start: other sets of topics as likely as these were not looked for"
-    rows.append(("other modes", None, told))
+    return _named([*rows, ("other modes", None, told)])
+
+
+def _named(rows: list[tuple[str, bool | None, str]]) -> list[dict[str, Any]]:
     return [dict(zip(("name", "passed", "text"), row, strict=True)) for row in rows]

@@ -270,9 +270,4 @@ def split_one(documents: Documents) -> tuple[Documents, Documents]:
     places = documents.starts[:-1] + np.arange(len(documents)) % np.maximum(lengths, 1)
     is_test = np.zeros(documents.tokens, bool)
     is_test[places[has_words]] = True
-
-    def part(chosen: np.ndarray) -> Documents:
-        until = np.concatenate([[0], np.cumsum(chosen)])
-        return Documents(until[documents.starts], documents.words[chosen])
-
-    return part(~is_test), part(is_test)
+    return documents.tokens_where(~is_test), documents.tokens_where(is_test)

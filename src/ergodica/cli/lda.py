@@ -114,8 +114,9 @@ def fit_command(
     has_chain = others["bands"] or others["sampler"] or others["minutes"] or others["preset"] != "tuned"
     if others["step_size"] is not None and not has_chain:
         raise InputError("--step is that of a chain, and topics are found without one: add --bands or --sampler")
-    topics = DEMO_TOPICS if topics is None and is_demo else topics
-    model = LDA(vocabulary=words, **others, **({} if topics is None else {"topics": topics}))
+    if topics is not None or is_demo:
+        others["topics"] = topics if topics is not None else DEMO_TOPICS
+    model = LDA(vocabulary=words, **others)
     with plain_warnings():
         warnings.filterwarnings("ignore", WORSE)  # it is among the figures
         model.fit(given, out=out, resume=resume)

@@ -44,7 +44,8 @@ class EstimatorMethods(ABC):
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        changed = [f"{name}={value!r}" for name, value in self._parameters.items() if value is not defaults[name]]
+        given = ((name, repr(value), repr(defaults[name])) for name, value in self._parameters.items())
+        changed = [f"{name}={value}" for name, value, default in given if value != default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     @property

@@ -87,7 +87,8 @@ def test_priors_are_learnt_and_frozen_before_the_first_draw_or_as_given(short):
 
 
 def test_minutes_that_run_out_while_reading_leave_what_was_found(short, monkeypatch):
-    model = found(minutes=1e-9, passes=None).fit(DOCUMENTS)
+    with pytest.warns(UserWarning, match="no better than word frequencies"):
+        model = found(minutes=1e-9, passes=None).fit(DOCUMENTS)
     assert model.band == NO_BAND
     assert model.figures_["sampler"] == "averaged counts"
     assert np.isfinite(model.components_).all()

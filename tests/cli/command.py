@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from ergodica.cli import commands, main
 
 
-def call(*arguments):
+def call(*arguments, input=None):
     """The result of `ergodica ...`; an exception that the command does not turn into an exit code is raised."""
-    result = CliRunner().invoke(commands, [*map(str, arguments)])
+    result = CliRunner().invoke(commands, [*map(str, arguments)], input=input)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -1,10 +1,14 @@
 """`ergodica lda`: fit, choose, topics, infer, perplexity, report; and one clear line for every mistake."""
 
 import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from ergodica.errors import InputError
 from ergodica.lda import demo, learning
 from ergodica.lda.samplers import Learner
 from tests.cli import command
@@ -41,7 +45,7 @@ def complaint(capsys, monkeypatch, *arguments):
 def test_fit_says_what_was_learnt(files):
     lines = (files / "said.txt").read_text().splitlines()
     assert len(lines) == 3 + 4
-    assert lines[3].startswith("240 documents in ")
+    assert lines[3].startswith("120 documents, 2.0 passes, in ")
     assert "perplexity of 40 held-out documents" in lines[4]
     assert "averaged over draws" in lines[4]
     assert "vocabulary of 300" in lines[4]
@@ -70,7 +74,7 @@ def test_topics_are_found_without_bands(found):
     assert " to 0." not in said
     assert "no bands" in said
     assert json.loads(call("topics", folder, "--json").stdout)["topics"][0]["words"][0]["low"] is None
-    assert "held-out documents: " in call("perplexity", folder, folder.parent / "corpus.jsonl").stdout
+    assert "perplexity of 160 documents: " in call("perplexity", folder, folder.parent / "corpus.jsonl").stdout
 
 
 def test_bands_are_sampled_from_what_was_found(files, tmp_path, monkeypatch):
@@ -93,9 +97,34 @@ def test_a_small_corpus_and_short_documents(tmp_path):
     for resume in ([], ["--resume"]):
         result = call("fit", tmp_path / "short.txt", *given, "--out", tmp_path / "short", *resume)
         assert result.exit_code == 0, result.stderr
-        reason = "" if resume else ": none of the 2 documents has ten words"
-        assert f"no documents were held out{reason}" in result.stderr
+        assert "no documents were held out: they are too few, or too short" in result.stderr
+        assert "20 documents" in result.stdout
         assert "perplexity of" not in result.stdout
+
+
+def test_standard_input_is_held_out_from_as_files_are(tmp_path):
+    """Of what is read only once a tenth is held out too, and all are learnt from where documents are too short."""
+    lines = ["ship sail harbour anchor " * 4, "bread butter oven flour " * 4] * 10
+    given = ["fit", "-", "--lines", "--topics", "2", "--passes", "3"]
+    result = command.call("lda", *given, "--out", tmp_path / "run", input="\n".join(lines))
+    assert "a tenth of the corpus: 2" in result.stderr
+    assert result.stdout.splitlines()[2].startswith("18 documents, 3.0 passes")
+    result = command.call("lda", *given, "--out", tmp_path / "short", input="ship sail\nbread butter\n" * 10)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[2].startswith("20 documents, 3.0 passes")
+
+
+def test_a_tokenizer_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.py").write_text(
+        "def split(text):\n    return [text[k : k + 2] for k in range(0, len(text), 2)]\n"
+    )
+    (tmp_path / "zh.txt").write_text("".join("北京长城天气\n上海咖啡音乐\n" for _ in range(10)))
+    given = ["zh.txt", "--lines", "--topics", "2", "--passes", "3"]
+    assert call("fit", *given, "--tokenizer", "pairs.py:split", "--out", "run").exit_code == 0
+    assert call("infer", "run", "zh.txt", "--tokenizer", "pairs.py:split").stdout.startswith("zh.txt:1  ")
+    with pytest.raises(InputError, match="--tokenizer MODULE:FUNCTION"):
+        call("infer", "run", "zh.txt")
 
 
 def test_worse_than_word_frequencies_is_exit_code_1(tmp_path):
@@ -105,7 +134,7 @@ def test_worse_than_word_frequencies_is_exit_code_1(tmp_path):
     (tmp_path / "noise.txt").write_text("\n".join(lines))
     given = ["--lines", "--topics", "30", "--passes", "3", "--held-out", "10", "--out", tmp_path / "run"]
     result = call("fit", tmp_path / "noise.txt", *given)
-    assert "ergodica: this model predicts held-out words no better than word frequencies" in result.stderr
+    assert result.stderr.count("this model predicts held-out words no better than word frequencies") == 1
     assert result.exit_code == 1
     assert (tmp_path / "run/run.json").exists()
 
@@ -208,6 +237,20 @@ def test_report(files, tmp_path):
     said = call("report", str(files / "run"), "--out", str(tmp_path / "page.html")).stdout.strip()
     assert said == str(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().lstrip().startswith("<!")
+
+
+def test_a_page_goes_into_a_pipe_and_a_changed_table_is_one_line(files, tmp_path):
+    """What is no file stays what it is: a page renamed to /dev/stdout would take its place."""
+    os.mkfifo(tmp_path / "pipe")
+    shutil.copytree(files / "run", tmp_path / "run")
+    (tmp_path / "run/topics.csv").write_text("saved again by another program")
+    with ThreadPoolExecutor(1) as pool:
+        page = pool.submit((tmp_path / "pipe").read_text)
+        said = call("report", tmp_path / "run", "--out", tmp_path / "pipe").stderr
+    assert page.result().lstrip().startswith("<!")
+    assert not (tmp_path / "pipe").is_file()
+    assert said.startswith("ergodica: ")
+    assert said.count("\n") == 1
 
 
 def test_mistakes_are_one_line(files, tmp_path, capsys, monkeypatch):

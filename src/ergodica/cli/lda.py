@@ -1,19 +1,19 @@
 """`ergodica lda`: topics of a stream of documents, from the command line."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ergodica.cli.arguments import load
 from ergodica.cli.sample import plain_warnings
 from ergodica.errors import InputError
 from ergodica.report import plain
 
 DEMO_CORPUS, DEMO_TOPICS = "demo", 10
-HELD_OUT, DEMO_HELD_OUT = 1_000, 200
-HELD_OUT_SHARE = 10  # the default is at most one of so many documents
 TOPICS_NAMED = 3  # topics of a document, and words of a topic, that are printed
 
 
@@ -21,14 +21,39 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 field_option = click.option("--field", help="Of JSON lines and tables, the one with the text.  [default: text]")
 
 
+def _function(context: Any, parameter: Any, given: str | None) -> Any:
+    """A tokeniser by name, or the function that `module:name` is."""
+    return load(given) if given is not None and ":" in given else given
+
+
+def _step_size(context: Any, parameter: Any, given: str | None) -> Any:
+    try:
+        numbers = None if given is None else tuple(float(part) for part in given.split(","))
+    except ValueError:
+        numbers = ()
+    if numbers is not None and len(numbers) not in (1, 3):
+        raise InputError(f"--step is {given!r}: expected a number, or a,b,c for a (1 + t/b)^-c")
+    return numbers
+
+
+def tokenizer_option(more: str) -> Callable:
+    return click.option(
+        "--tokenizer", callback=_function,
+        help=f"words, hoffman, whitespace, or a function by module:name, such as jieba:lcut.{more}",
+    )  # fmt: skip
+
+
 def reading_options(command: Callable) -> Callable:
     """How text is read, where a vocabulary may be built."""
     for option in (
         click.option("--phrases", is_flag=True, help="Pairs of words that belong together become words: new_york."),
         click.option(
-            "--stopwords", metavar="LANGUAGE", help="Left out of the vocabulary; none for none.  [default: english]"
+            "--stopwords",
+            metavar="LANGUAGE",
+            callback=lambda context, parameter, given: () if given == "none" else given,
+            help="Left out of the vocabulary; none for none.  [default: english]",
         ),
-        click.option("--tokenizer", help="words, hoffman or whitespace.  [default: words]"),
+        tokenizer_option("  [default: words]"),
         click.option("--lines", is_flag=True, help="Every line of a text file is a document."),
         field_option,
         click.option("--vocab", help="A file with one word a line; else built from CORPUS."),
@@ -50,8 +75,7 @@ def lda_commands() -> None:
 @click.option("--minutes", type=float, help="Where to end; what is left after finding is for sampling.")
 @reading_options
 @click.option(
-    "--held-out", type=int,
-    help="Documents kept for perplexity.  [default: 1000, or a tenth of a smaller corpus; for the demo 200]",
+    "--held-out", type=int, help="Documents kept for perplexity.  [default: 1000, or a tenth of a smaller corpus]",
 )  # fmt: skip
 @click.option("--passes", type=int, help="Over the corpus while finding; until perplexity hardly falls if left out.")
 @click.option("--batch-size", type=int, help="Documents of a batch; by the size of the corpus if left out.")
@@ -59,7 +83,10 @@ def lda_commands() -> None:
 @click.option("--gamma", type=float, help="Prior of topics in a document; learnt if left out.")
 @click.option("--size", type=float, help="Documents of the corpus that the posterior is of; counted if left out.")
 @click.option("--sweeps", type=int, help="Of Gibbs sampling over a document.")
-@click.option("--step", help="Of the chain: a number, or a,b,c for a (1 + t/b)^-c; with --bands or --sampler.")
+@click.option(
+    "--step", "step_size", callback=_step_size,
+    help="Of the chain: a number, or a,b,c for a (1 + t/b)^-c; with --bands or --sampler.",
+)  # fmt: skip
 @click.option(
     "--sampler",
     help="Of the chain: scir, sgrhmc, sgrld, sghmc or sgld. With --bands it samples what was found (by scir if left "
@@ -71,8 +98,8 @@ def lda_commands() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @click.pass_context
 def fit_command(
-    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, held_out: int | None,
-    step: str | None, vocab: str | None, stopwords: str | None, resume: bool, as_json: bool, **others: Any,
+    context: click.Context, corpus: tuple[str, ...], topics: int | None, out: Path, vocab: str | None, resume: bool,
+    as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Learn topics from CORPUS: files, folders, addresses, - for standard input; or demo, which needs no files.
 
@@ -81,76 +108,27 @@ def fit_command(
     held-out words no better than word frequencies.
     """
     from ergodica.lda import LDA
+    from ergodica.lda.outcome import WORSE, is_worse
 
     given, words, is_demo = _corpus(corpus, vocab)
-    if step is not None and not (
-        others["bands"] or others["sampler"] or others["minutes"] or others["preset"] != "tuned"
-    ):
+    has_chain = others["bands"] or others["sampler"] or others["minutes"] or others["preset"] != "tuned"
+    if others["step_size"] is not None and not has_chain:
         raise InputError("--step is that of a chain, and topics are found without one: add --bands or --sampler")
-    model = LDA(
-        topics=topics if topics is not None else DEMO_TOPICS if is_demo else LDA().get_params()["topics"],
-        vocabulary=words, stopwords=_stop_words(stopwords), step_size=None if step is None else _step(step), **others,
-    )  # fmt: skip
+    if topics is not None or is_demo:
+        others["topics"] = topics if topics is not None else DEMO_TOPICS
+    model = LDA(vocabulary=words, **others)
     with plain_warnings():
-        notes = _fit(model, given, is_demo, held_out, out, resume)
-    _say([*notes, *model.figures_["notes"], *model.figures_["warnings"]])
+        warnings.filterwarnings("ignore", WORSE)  # it is among the figures
+        model.fit(given, out=out, resume=resume)
+    _say([*model.figures_["notes"], *model.figures_["warnings"]])
     click.echo(json.dumps(plain(_outcome(model, out))) if as_json else "\n".join(_fit_words(model, out)))
-    if _is_worse(model.figures_["held_out"]):
+    if is_worse(model.figures_["held_out"]):
         context.exit(1)
 
 
 def _say(notes: list[str]) -> None:
     for note in notes:
         click.echo(f"ergodica: {note}", err=True)
-
-
-def _step(given: str) -> float | tuple[float, float, float]:
-    try:
-        numbers = [float(part) for part in given.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 3):
-        raise InputError(f"--step is {given!r}: expected a number, or a,b,c for a (1 + t/b)^-c")
-    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
-
-
-def _stop_words(given: str | None) -> Any:
-    return () if given == "none" else given
-
-
-def _fit(model: Any, given: Any, is_demo: bool, held_out: int | None, out: Path, resume: bool) -> list[str]:
-    """Fit it; notes on how many documents were held out, where no number was given."""
-    if held_out is not None:
-        model.set_params(held_out=held_out).fit(given, out=out, resume=resume)
-        return []
-    count = DEMO_HELD_OUT if is_demo else _default_held_out(given, model.get_params())
-    try:
-        model.set_params(held_out=count).fit(given, out=out, resume=resume)
-        return [] if count in (HELD_OUT, DEMO_HELD_OUT) else [f"documents held out, a tenth of the corpus: {count:,}"]
-    except InputError as error:
-        # documents too short to predict a word of, or fewer than were counted: topics can be found without any
-        try:
-            model.set_params(held_out=0).fit(given, out=out, resume=resume)
-        except InputError:
-            raise error from None
-        return ["no documents were held out" + ("" if resume else f": {error}")]  # then it is of another run
-
-
-def _default_held_out(given: Any, parameters: dict[str, Any]) -> int:
-    """1,000, but not more than a tenth of the documents; of what can be read only once, or comes from afar, 1,000."""
-    from itertools import islice
-
-    from ergodica.lda.corpus.reading import THE_BEGINNING, read
-    from ergodica.lda.corpus.sources import sources_of
-    from ergodica.lda.corpus.tokenizing import Reading
-
-    if any(isinstance(place, str) for place in given):
-        return HELD_OUT
-    sources = sources_of(given, Reading(field=parameters["field"], lines=parameters["lines"]))
-    if not all(source.can_repeat for source in sources):
-        return HELD_OUT
-    items = (item for item in read(sources, THE_BEGINNING) if item.is_document)
-    return sum(1 for _ in islice(items, HELD_OUT * HELD_OUT_SHARE)) // HELD_OUT_SHARE
 
 
 def _corpus(corpus: tuple[str, ...], vocab: str | None) -> tuple[Any, Any, bool]:
@@ -178,7 +156,7 @@ def _outcome(model: Any, out: Path) -> dict[str, Any]:
         "documents": 0,
     }  # fmt: skip
     seen, learning = figures["documents"], figures["seconds"]["learning"]
-    copied = ("topics", "seconds", "band", "effective_draws", "scale_check", "outside", "warnings", "checks")
+    copied = ("topics", "size", "seconds", "band", "effective_draws", "scale_check", "outside", "warnings", "checks")
     return {
         **held,
         "out": str(out),
@@ -195,12 +173,13 @@ def _fit_words(model: Any, out: Path) -> Iterator[str]:
     outcome = _outcome(model, out)
     for topic in sorted(model.topics(8), key=lambda topic: -topic.share):
         yield str(topic)
+    size, passes = outcome["size"], outcome["documents_seen"] / max(outcome["size"], 1)
     yield (
-        f"{outcome['documents_seen']:,} documents in {outcome['seconds']['learning']:.3g} s "
-        f"({outcome['documents_per_second']:,.0f} a second)"
+        f"{size:,.0f} documents, {passes:,.{0 if passes >= 10 else 1}f} passes, "
+        f"in {outcome['seconds']['learning']:.3g} s ({outcome['documents_per_second']:,.0f} documents a second)"
     )
     if outcome["perplexity"]:
-        yield _perplexity_words(outcome, has_draws=outcome["band"] != NO_BAND)
+        yield _perplexity_words(outcome, "held-out documents", has_draws=outcome["band"] != NO_BAND)
     if outcome["effective_draws"] is not None:
         yield f"effective draws: {outcome['effective_draws']:,.0f}"
     if outcome["scale_check"] is not None:
@@ -211,21 +190,14 @@ def _fit_words(model: Any, out: Path) -> Iterator[str]:
     yield f"{out}: ergodica lda report {out} makes a page of it"
 
 
-def _perplexity_words(outcome: dict[str, Any], has_draws: bool) -> str:
+def _perplexity_words(outcome: dict[str, Any], what: str, has_draws: bool) -> str:
     figures, found = outcome["perplexity"], outcome.get("found_perplexity")
     told = [f"{figures['single']:,.1f}"]
     if has_draws:
         told = [f"{figures['single']:,.1f} single, {figures['averaged']:,.1f} averaged over draws"]
         told += [] if found is None else [f"{found:,.1f} as found, before sampling"]
     told.append(f"{outcome['unigram_perplexity']:,.1f} by word frequencies alone")
-    return (
-        f"perplexity of {outcome['documents']:,} held-out documents: {'; '.join(told)} "
-        f"(vocabulary of {outcome['vocabulary']:,})"
-    )
-
-
-def _is_worse(held: dict[str, Any] | None) -> bool:
-    return held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]
+    return f"perplexity of {outcome['documents']:,} {what}: {'; '.join(told)} (vocabulary of {outcome['vocabulary']:,})"
 
 
 @lda_commands.command(name="choose")
@@ -238,8 +210,7 @@ def _is_worse(held: dict[str, Any] | None) -> bool:
 @click.option("--out", type=click.Path(path_type=Path), help="A picture: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def choose_command(
-    corpus: tuple[str, ...], topics: str, vocab: str | None, stopwords: str | None, out: Path | None, as_json: bool,
-    **others: Any,
+    corpus: tuple[str, ...], topics: str, vocab: str | None, out: Path | None, as_json: bool, **others: Any
 ) -> None:  # fmt: skip
     """Fit several numbers of topics to CORPUS, read once and held in memory, and compare them."""
     from ergodica.lda.choice import check_picture, choose
@@ -251,7 +222,7 @@ def choose_command(
     if out is not None:
         check_picture(out)
     with plain_warnings():
-        found = choose(given, numbers, vocabulary=words, stopwords=_stop_words(stopwords), **others)
+        found = choose(given, numbers, vocabulary=words, **others)
     _say(found.notes)
     if out is not None:
         found.picture(out)
@@ -264,10 +235,9 @@ def choose_command(
 @click.option("--json", "as_json", is_flag=True, help="Print the topics as JSON.")
 def topics_command(run: Path, count: int, as_json: bool) -> None:
     """Print the top words of every topic of RUN, with bands where topics were sampled."""
-    from ergodica.lda import LDA
     from ergodica.lda.topics import band_words
 
-    model = LDA.load(run)
+    model = _loaded(run)
     if as_json:
         topics = [
             {**topic._asdict(), "words": [word._asdict() for word in topic.words]} for topic in model.topics(count)
@@ -288,12 +258,16 @@ new_lines_option = click.option(
 )
 
 
-def _loaded(run: Path, field: str | None, lines: bool | None) -> Any:
+old_tokenizer_option = tokenizer_option(" Needed again where it was a function.")
+
+
+def _loaded(run: Path, tokenizer: Any = None, **given: Any) -> Any:
     """The model, that reads documents as it did when it was fitted, unless something else is given."""
     from ergodica.lda import LDA
 
-    given = {"field": field, "lines": lines}
-    return LDA.load(run).set_params(**{name: value for name, value in given.items() if value is not None})
+    with plain_warnings():
+        model = LDA.load(run, tokenizer)
+    return model.set_params(**{name: value for name, value in given.items() if value is not None})
 
 
 @lda_commands.command(name="infer")
@@ -301,13 +275,14 @@ def _loaded(run: Path, field: str | None, lines: bool | None) -> Any:
 @click.argument("files", nargs=-1, required=True)
 @field_option
 @new_lines_option
+@old_tokenizer_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with all shares.")
-def infer_command(run: Path, files: tuple[str, ...], field: str | None, lines: bool | None, as_json: bool) -> None:
+def infer_command(run: Path, files: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Print the topic shares of the documents in FILES, by the topics of RUN: a line for each document."""
     from ergodica.lda.corpus.opening import without_password
     from ergodica.lda.corpus.tally import Tally
 
-    model, tally, number = _loaded(run, field, lines), Tally(), 0
+    model, tally, number = _loaded(run, **reading), Tally(), 0
     names = [" ".join(word.word for word in topic.words) for topic in model.topics(TOPICS_NAMED)]
     for documents, rows in model.infer_labelled(_places(files), tally):
         for place, row in enumerate(rows):
@@ -339,21 +314,20 @@ def _shares_words(number: int, label: Any, has_words: bool, row: Any, names: lis
 @click.argument("corpus", nargs=-1, required=True)
 @field_option
 @new_lines_option
+@old_tokenizer_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def perplexity_command(
-    run: Path, corpus: tuple[str, ...], field: str | None, lines: bool | None, as_json: bool
-) -> None:
+def perplexity_command(run: Path, corpus: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Perplexity of CORPUS under RUN: nine tenths of a document tell its topics, the rest is predicted."""
     from ergodica.lda.corpus import Corpus
     from ergodica.lda.topics import NO_BAND
 
-    model = _loaded(run, field, lines)
+    model = _loaded(run, **reading)
     given, _, _ = _corpus(corpus, None)
-    reading = {name: model.get_params()[name] for name in ("field", "lines")}
-    with Corpus(given, model.vocabulary_, batch_size=500, shuffle_buffer=1, **reading) as documents:
+    how = {name: model.get_params()[name] for name in ("field", "lines")}
+    with Corpus(given, model.vocabulary_, batch_size=500, shuffle_buffer=1, **how) as documents:
         found = model.perplexity(documents).to_dict()
         _say(documents.notes())
-    click.echo(json.dumps(found) if as_json else _perplexity_words(found, has_draws=model.band != NO_BAND))
+    click.echo(json.dumps(found) if as_json else _perplexity_words(found, "documents", has_draws=model.band != NO_BAND))
 
 
 @lda_commands.command(name="report")
@@ -363,4 +337,6 @@ def report_command(run: Path, out: Path | None) -> None:
     """Write one HTML page about RUN: topics, their map, perplexity, sample documents; it works offline."""
     from ergodica.lda.report import write_report
 
-    click.echo(str(write_report(run, out)))
+    with plain_warnings():
+        path = write_report(run, out)
+    click.echo(str(path))

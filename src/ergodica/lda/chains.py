@@ -289,12 +289,15 @@ class Training:
         return float(np.interp(seen[-1] - math.log(2), seen, logs) - logs[-1])
 
     def find_on(self) -> None:
-        """Back to finding, for documents that come after a chain has sampled."""
+        """Back to finding, for documents that come after a chain has sampled: they are not sampled.
+
+        What the chain held is given back: the topics of all tokens, and the room for draws.
+        """
         if self.finder is not None and self._learner is not None:
             self.steps_before += self._learner.steps
             self._learner, self.scales, self.settled, self.is_frozen, self.trail = None, {}, 0, True, []
             self.unseen = {}
-            self.draws = KeptDraws(self.draws.wanted, (self.model.words, self.model.topics))
+            self.draws = KeptDraws(0, (self.model.words, self.model.topics))
 
     def resume(self, state: dict[str, np.ndarray], figures: dict[str, Any]) -> None:
         """Continue where a finished run ended: finding, or the chain where there is no finder."""

@@ -1,6 +1,7 @@
 """How many topics: perplexity, coherence, diversity and time for several numbers, on one reading of the corpus."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,16 @@ from ergodica.host.atomic_files import could_not
 from ergodica.host.extras import require
 from ergodica.host.validate import whole
 from ergodica.lda.corpus import Corpus, Documents, Vocabulary
+from ergodica.lda.corpus.corpus import HELD_OUT_EVERY, MOST_HELD_OUT
 from ergodica.lda.corpus.reading import AT_A_TIME
 from ergodica.lda.corpus.tokenizing import StopWordsLike, TokenizerLike
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.model import LDA
+from ergodica.lda.outcome import WORSE
 from ergodica.lda.sklearn_methods import as_counts, column_names, require_pandas
 from ergodica.lda.topics import coherence, top_words
 
 TOPIC_NUMBERS = (10, 20, 50, 100, 200)
-MOST_HELD_OUT, HELD_OUT_SHARE = 1_000, 0.1  # documents for perplexity and NPMI, unless a number is given
 COHERENCE_WORDS, DIVERSITY_WORDS = 10, 25  # top words of a topic
 SMALL_GAIN = 0.01  # of perplexity
 PICTURE_KINDS = (".png", ".svg", ".pdf")
@@ -170,7 +172,9 @@ def choose(
     rows, unigram = [], math.nan
     for number in numbers:
         model = LDA(number, vocabulary=words, held_out=count, passes=passes, seed=seed, progress=progress)
-        figures = model.fit(documents).figures_
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", WORSE)  # it is among the notes, with the number
+            figures = model.fit(documents).figures_
         unigram = figures["held_out"]["unigram_perplexity"]
         notes += [f"{number:,} topics: {warning}" for warning in figures["warnings"]]
         rows.append(_row(number, model.components_.T, figures, held))
@@ -195,7 +199,8 @@ def _read_once(
 
 
 def _held_out_count(given: int | None, documents: int) -> int:
-    count = min(MOST_HELD_OUT, math.ceil(HELD_OUT_SHARE * documents)) if given is None else whole("held_out", given, 1)
+    a_tenth = math.ceil(documents / HELD_OUT_EVERY)
+    count = min(MOST_HELD_OUT, a_tenth) if given is None else whole("held_out", given, 1)
     if count >= documents:
         raise InputError(
             f"held_out is {count:,} and there are {documents:,} documents: some must be left to learn from, hold out "

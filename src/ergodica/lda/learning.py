@@ -8,7 +8,7 @@ from ergodica.driver.checkpoint import Checkpoint, Snapshot
 from ergodica.driver.loop import Pace, now, run_loop
 from ergodica.errors import NonFiniteError
 from ergodica.host.signals import noted_interrupts
-from ergodica.lda.chains import CONVERGED_GAIN, FINDING, SAMPLING, Training
+from ergodica.lda.chains import CONVERGED_GAIN, FINDING, FIRST_EVALUATION, SAMPLING, Training
 from ergodica.lda.stream import DocumentStream
 
 FEWEST_PASSES = 2  # over the corpus before topics may be called found
@@ -105,7 +105,7 @@ class Learning:
         if training.history and training.history[-1].documents != training.documents:
             return False  # judged at evaluations alone
         if not training.history and stream.lap >= MOST_UNJUDGED:
-            return True
+            return training.documents >= FIRST_EVALUATION
         is_young = stream.lap < FEWEST_PASSES or training.steps < FEWEST_STEPS
         return not is_young and training.gain() < CONVERGED_GAIN and training.is_best(stream)
 

@@ -1,6 +1,7 @@
 """LDA as people use it: fit on a stream, see topics, infer shares, save and load; with scikit-learn's methods."""
 
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,7 +20,7 @@ from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.tokenizing import Reading, StopWordsLike, TokenizerLike, tokenizer_of
 from ergodica.lda.corpus.vocabulary import VocabularyLike
 from ergodica.lda.learning import Learning, learn
-from ergodica.lda.outcome import averaged_draws, conclude, versions
+from ergodica.lda.outcome import averaged_draws, conclude, is_worse, versions
 from ergodica.lda.perplexity import DEVIATION_RUNS, HistoryRow, Perplexity, perplexity, share_deviations, shares
 from ergodica.lda.run_files import Fitted
 from ergodica.lda.settings import TopicSettings, settings_of
@@ -61,7 +62,8 @@ class LDA(EstimatorMethods):
             of words in a topic, gamma that of topics in a document: learnt, if they are not given; step_size a number,
             or (a, b, c) for a (1 + t/b)^-c.
         passes: over the corpus while finding; None: until perplexity falls by less than 0.5 % for twice the documents.
-        held_out: documents at the stream's beginning that are kept for perplexity.
+        held_out: documents at the stream's beginning that are kept for perplexity; None: 1,000, or a tenth of a smaller
+            corpus.
         size: S, the documents of the whole corpus that the posterior is of; None: the number there are.
         draws: how many to keep for bands; None: 200, or 20 of a chain from nothing.
         field, lines, tokenizer, stopwords, phrases: how text is read, see `Corpus`.
@@ -83,7 +85,7 @@ class LDA(EstimatorMethods):
     def __init__(
         self, topics: int = 50, sampler: str | None = None, preset: str = "tuned", seed: int = 0, *,
         vocabulary: VocabularyLike | None = None, bands: bool = False, minutes: float | None = None,
-        batch_size: int | None = None, passes: int | None = None, held_out: int = 0, size: float | None = None,
+        batch_size: int | None = None, passes: int | None = None, held_out: int | None = 0, size: float | None = None,
         alpha: float | None = None, gamma: float | None = None, sweeps: int | None = None, burn_in: int | None = None,
         estimator: str | None = None, step_size: float | tuple[float, float, float] | None = None,
         draws: int | None = None, field: str | None = None, lines: bool = False, tokenizer: TokenizerLike = None,
@@ -138,12 +140,11 @@ class LDA(EstimatorMethods):
     def partial_fit(self, corpus: Any, y: Any = None) -> "LDA":
         """Learn from some more documents, each seen once; the first call settles the vocabulary.
 
-        The posterior is that of all documents so far, unless the model was given a `size`.
+        Topics are found, not sampled: for bands fit all documents. A chain alone (`sampler=`) samples the posterior of
+        all documents so far, unless the model was given a `size`.
         """
         settings = settings_of(self._parameters)
         training = self._going_on(settings)
-        if training is not None:
-            training.find_on()
         stream = self._stream(corpus, settings, training, is_part=True)
         if training is None:
             training = begin(settings, self._parameters, stream.corpus.vocabulary)
@@ -210,7 +211,7 @@ class LDA(EstimatorMethods):
     def bands(self) -> tuple[np.ndarray, np.ndarray]:
         """(low, high), each (topics, words): what holds 90 % of the draws of every probability."""
         if not self._known.draws:
-            raise InputError("there are no bands: the topics were found, not sampled; fit with bands=True")
+            raise InputError("there are no bands: the topics were found, not sampled; call fit with bands=True")
         draws = np.stack(list(self._known.draws.values()))
         low, high = np.quantile(draws, BAND_EDGES, axis=0)
         return low.T, high.T
@@ -356,12 +357,15 @@ class LDA(EstimatorMethods):
         stopped = None if error is None else str(error)
         notes = {"identity": identity, "notes": stream.corpus.notes(), "stopped": stopped}
         self._fitted = conclude(training, settings, stream.corpus.vocabulary, self._parameters, notes)
+        training.find_on()
         self._training = training
         if folder is not None:
             run_files.write_run(folder, self._fitted, self.topics(run_files.WORDS_LISTED))
             remove_folder(folder / run_files.CHECKPOINT_FOLDER, folder / "run.json")
         if error is not None:
             raise error
+        if is_worse(self.figures_["held_out"]):  # the first of its warnings; the others can wait for who asks
+            warnings.warn(self.figures_["warnings"][0], stacklevel=3)
 
     def _going_on(self, settings: TopicSettings) -> Training | None:
         """What further documents are learnt by; of a model that was loaded, made again from its files."""

@@ -20,6 +20,7 @@ from ergodica.lda.topics import (
     NO_BAND,
     NOT_POSTERIOR_BAND,
     POSTERIOR_BAND,
+    POSTERIOR_NOISE,
     SPREAD_BAND,
     coherence,
     top_words,
@@ -27,12 +28,12 @@ from ergodica.lda.topics import (
 
 DRAWS_AVERAGED = 20  # draws whose predictions are averaged, of those kept
 SAMPLE_WORDS = 60  # of a sample document that are kept
-POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spread of draws is a posterior's
 FEWEST_EFFECTIVE = 50  # effective draws below which the ends of a 90 % band are mostly chance
 COHERENT_WORDS = 10
 EMPTY_SHARE = 0.01  # of an average topic's share, below which a topic is called empty
 MOST_NAMED = 5  # pairs and topics in a warning
 FINDER_NAME = "averaged counts"
+WORSE = "this model predicts held-out words no better than word frequencies alone"
 
 
 def versions() -> dict[str, str]:
@@ -178,14 +179,17 @@ def _coherence(fitted: Fitted, training: Training) -> dict[str, Any] | None:
     return {"npmi": found.npmi.tolist(), "documents": len(documents)}
 
 
+def is_worse(held: dict[str, Any] | None) -> bool:
+    """Whether held-out words are predicted no better than by word frequencies alone."""
+    return held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]
+
+
 def _warnings(fitted: Fitted, training: Training) -> list[str]:
     figures, found = fitted.figures, []
-    held = figures["held_out"]
-    if held is not None and not held["perplexity"]["averaged"] < held["unigram_perplexity"]:
+    if is_worse(held := figures["held_out"]):
         found.append(
-            f"this model predicts held-out words no better than word frequencies alone "
-            f"({held['perplexity']['averaged']:,.0f} against {held['unigram_perplexity']:,.0f}): there are too few "
-            "documents for so many topics, or they have no topics; try fewer"
+            f"{WORSE} ({held['perplexity']['averaged']:,.0f} against {held['unigram_perplexity']:,.0f}): there are too "
+            "few documents for so many topics, or they have no topics; try fewer"
         )
     if training.finder is not None and training.gain() >= CONVERGED_GAIN:
         gain = training.gain()
@@ -196,11 +200,11 @@ def _warnings(fitted: Fitted, training: Training) -> list[str]:
         named = ", ".join(f"{one} and {other}" for one, other in pairs[:MOST_NAMED])
         more = f" and {len(pairs) - MOST_NAMED:,} more" if len(pairs) > MOST_NAMED else ""
         found.append(f"topics that are nearly the same: {named}{more}; fewer topics would do")
-    share = fitted.topic_shares()
-    empty = [] if share is None else np.flatnonzero(share < EMPTY_SHARE / len(share)).tolist()
+    topics, share = fitted.mean.shape[1], fitted.topic_shares()
+    empty = [] if share is None else np.flatnonzero(share < EMPTY_SHARE / topics).tolist()
     if empty:
         named = ", ".join(map(str, empty[:MOST_NAMED])) + (", ..." if len(empty) > MOST_NAMED else "")
-        found.append(f"topics that hardly any word belongs to: {len(empty):,} of {len(share or [])} ({named})")
+        found.append(f"topics that hardly any word belongs to: {len(empty):,} of {topics:,} ({named})")
     return found
 
 
@@ -214,14 +218,13 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
     else:
         ours, theirs = held["perplexity"]["averaged"], held["unigram_perplexity"]
         text = f"{ours:,.0f} on {held['documents']:,} held-out documents, {theirs:,.0f} by word frequencies alone"
-        rows.append(("perplexity", bool(ours < theirs), text))
+        rows.append(("perplexity", not is_worse(held), text))
     if fitted.found is not None:
         text = "was not judged" if gain is None else f"perplexity fell by {gain:.2%} while the documents seen doubled"
         rows.append(("convergence of finding", None if gain is None else gain < CONVERGED_GAIN, text))
     if not has_draws:
         text = "no draws: the topics are the averaged-count estimate, an optimiser's answer, which has no uncertainty"
-        rows.append(("posterior", None, text))
-        return [dict(zip(("name", "passed", "text"), row, strict=True)) for row in rows]
+        return _named([*rows, ("posterior", None, text)])
     ratio, effective, scale = figures["noise_ratio"], figures["effective_draws"], figures["scale_check"]
     told = "was not measured" if math.isnan(ratio) else f"is {ratio:.2g} of the injected noise"
     rows.append(("gradient noise", None if math.isnan(ratio) else ratio <= POSTERIOR_NOISE, f"gradient noise {told}"))
@@ -240,5 +243,8 @@ def _checks(fitted: Fitted) -> list[dict[str, Any]]:
     told = "still drifted when they were frozen" if is_settled is False else "were learnt until they stayed, or given"
     rows.append(("priors", is_settled, f"alpha and gamma {told}"))
     told = "one chain from one start: other sets of topics as likely as these were not looked for"
-    rows.append(("other modes", None, told))
+    return _named([*rows, ("other modes", None, told)])
+
+
+def _named(rows: list[tuple[str, bool | None, str]]) -> list[dict[str, Any]]:
     return [dict(zip(("name", "passed", "text"), row, strict=True)) for row in rows]

@@ -60,7 +60,7 @@ def settings_of(parameters: dict[str, Any]) -> TopicSettings:
     finds = preset != "paper" and (has_bands or given["sampler"] is None)
     samples = not finds or has_bands or given["minutes"] is not None
     if preset == "paper" and given["bands"]:
-        raise InputError("bands=True with the preset 'paper': its draws are no posterior; leave one of them out")
+        raise InputError("bands with the preset 'paper': its draws are no posterior; leave one of them out")
     sampler = given["sampler"] or (DEFAULT_SAMPLER if finds else PAPER_SAMPLER)
     choice("sampler", sampler, LDA_SAMPLERS)
     base = LDA_PRESETS["posterior" if finds else preset][sampler]

@@ -44,7 +44,8 @@ class EstimatorMethods(ABC):
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        changed = [f"{name}={value!r}" for name, value in self._parameters.items() if value is not defaults[name]]
+        given = ((name, repr(value), repr(defaults[name])) for name, value in self._parameters.items())
+        changed = [f"{name}={value}" for name, value, default in given if value != default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     @property
@@ -270,9 +271,4 @@ def split_one(documents: Documents) -> tuple[Documents, Documents]:
     places = documents.starts[:-1] + np.arange(len(documents)) % np.maximum(lengths, 1)
     is_test = np.zeros(documents.tokens, bool)
     is_test[places[has_words]] = True
-
-    def part(chosen: np.ndarray) -> Documents:
-        until = np.concatenate([[0], np.cumsum(chosen)])
-        return Documents(until[documents.starts], documents.words[chosen])
-
-    return part(~is_test), part(is_test)
+    return documents.tokens_where(~is_test), documents.tokens_where(is_test)

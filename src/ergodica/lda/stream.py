@@ -56,7 +56,7 @@ class DocumentStream:
     """
 
     def __init__(
-        self, given: Any, vocabulary: VocabularyLike | None, *, held_out: int, batch_size: int | None,
+        self, given: Any, vocabulary: VocabularyLike | None, *, held_out: int | None, batch_size: int | None,
         passes: int | None, size: float | None, seed: int, visit: int = 0, before: float = 0, stored: bool = False,
         folder: Path | None = None, reading: dict[str, Any] | None = None, topics: int = 1 << 16,
     ):  # fmt: skip

@@ -12,6 +12,7 @@ BAND_LEVEL = 0.9  # of a band
 BAND_EDGES = (1 - BAND_LEVEL) / 2, (1 + BAND_LEVEL) / 2
 POSTERIOR_BAND, SPREAD_BAND = "posterior interval", "sampler spread"
 NOT_POSTERIOR_BAND, NO_BAND = "not a posterior", "none"
+POSTERIOR_NOISE = 0.1  # gradient noise over injected noise, up to which the spread of draws is a posterior's
 
 
 class TopicWord(NamedTuple):
@@ -79,7 +80,13 @@ def band_words(band: str, noise_ratio: float) -> str:
         return (
             "bands are not a posterior: a law that is known exactly does not hold (see the checks); take smaller steps"
         )
-    return f"bands are sampler spread, no posterior intervals: {noise}; --bands makes it small"
+    if noise_ratio <= POSTERIOR_NOISE:
+        noise = (
+            "too few effective draws, or a check that was not made (see the checks); --bands, and more time, do better"
+        )
+    else:
+        noise += "; --bands makes it small"
+    return f"bands are sampler spread, no posterior intervals: {noise}"
 
 
 class Coherence(NamedTuple):

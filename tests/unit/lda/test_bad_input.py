@@ -57,14 +57,28 @@ def test_binary_garbage(tmp_path):
 
 def test_more_topics_than_documents():
     """Topics without documents are no failure; where held-out words show it, the model says so."""
-    noise = Documents.of(np.random.default_rng(0).integers(0, 300, (30, 40)))
-    model = found(noise, topics=50, vocabulary=None, held_out=10)
-    assert model.components_.shape[0] == 50
+    noise = Documents.of(np.random.default_rng(0).integers(0, 100, (40, 30)))
+    with pytest.warns(UserWarning, match="no better than word frequencies alone"):
+        model = found(noise, topics=30, passes=20, vocabulary=None, held_out=10)
+    assert model.components_.shape[0] == 30
     held = model.figures_["held_out"]
-    is_worse = held["perplexity"]["averaged"] >= held["unigram_perplexity"]
-    assert is_worse == any("no better than word frequencies" in warning for warning in model.figures_["warnings"])
+    assert held["perplexity"]["averaged"] >= held["unigram_perplexity"]
+    assert "no better than word frequencies" in model.figures_["warnings"][0]
     few = found(DOCUMENTS.take(range(5)), topics=20, vocabulary=None)
     assert few.transform(Documents.of([[0]])).shape == (1, 20)
+
+
+def test_topics_without_words_are_named():
+    given = np.random.default_rng(0).integers(0, 30, (20, 40))
+    model = found(Documents.of(given), topics=40, vocabulary=None, gamma=1e-6, passes=60)
+    assert any("hardly any word belongs to: " in warning for warning in model.figures_["warnings"])
+
+
+@pytest.mark.parametrize("documents", [3, 12])
+def test_a_few_documents_are_judged(documents):
+    """Passes over so few are short: finding does not end before the first evaluation."""
+    texts = Documents.of(np.random.default_rng(0).integers(0, 30, (documents, 40)))
+    assert found(texts, passes=None, vocabulary=None).history_
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def test_parameters_are_kept_as_given_and_cloned():
     assert all(twin.get_params()[name] is value for name, value in told.items())
     assert made.set_params(topics=3).get_params()["topics"] == 3
     assert repr(LDA(topics=7)) == "LDA(topics=7)"
+    assert repr(LDA(preset="".join(["tu", "ned"]))) == "LDA()"  # as read from a file: equal, not the same object
     with pytest.raises(InputError, match="no parameter 'topic'"):
         made.set_params(topic=3)
 
@@ -82,6 +83,7 @@ def test_topics_with_bands(fitted):
     assert fitted.noise_ratio > 0.1
     assert "no posterior interval" in band_words(SPREAD_BAND, 3500)
     assert "3,500" in band_words(SPREAD_BAND, 3500)
+    assert "too few effective draws" in band_words(SPREAD_BAND, 0.0)  # as of a run with bands that was stopped early
     assert "90 % posterior intervals" in band_words(POSTERIOR_BAND, 0.05)
 
 

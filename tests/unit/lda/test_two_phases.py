@@ -1,13 +1,15 @@
 """Topics that are found, then sampled: when each phase ends, and runs that were stopped in either, bit for bit."""
 
+import gc
 import os
 import signal
+import weakref
 
 import numpy as np
 import pytest
 
 from ergodica.errors import InputError
-from ergodica.lda import LDA, chains, demo, learning
+from ergodica.lda import LDA, chains, demo, learning, stream
 from ergodica.lda.corpus import Corpus
 from ergodica.lda.finding import Finder
 from ergodica.lda.scir import ScirLearner
@@ -59,7 +61,7 @@ def test_topics_that_were_found_have_no_bands(tmp_path, busy):
     model = found(bands=False).fit(DOCUMENTS, out=tmp_path / "run")
     assert model.band == NO_BAND
     assert model.figures_["effective_draws"] is None
-    with pytest.raises(InputError, match="fit with bands=True"):
+    with pytest.raises(InputError, match="call fit with bands=True"):
         model.bands()
     assert all(word.low is None for topic in model.topics(3) for word in topic.words)
     again = LDA.load(tmp_path / "run")
@@ -85,7 +87,8 @@ def test_priors_are_learnt_and_frozen_before_the_first_draw_or_as_given(short):
 
 
 def test_minutes_that_run_out_while_reading_leave_what_was_found(short, monkeypatch):
-    model = found(minutes=1e-9, passes=None).fit(DOCUMENTS)
+    with pytest.warns(UserWarning, match="no better than word frequencies"):
+        model = found(minutes=1e-9, passes=None).fit(DOCUMENTS)
     assert model.band == NO_BAND
     assert model.figures_["sampler"] == "averaged counts"
     assert np.isfinite(model.components_).all()
@@ -119,6 +122,22 @@ def test_more_documents_after_bands_are_learnt_from(short):
     model.partial_fit(demo.documents(40, seed=5))
     assert model.figures_["documents"] == before + 40
     assert model.band == NO_BAND
+
+
+def test_a_model_does_not_hold_the_store_of_its_documents(short, monkeypatch):
+    made = []
+
+    class Watched(stream.DocumentStore):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(stream, "DocumentStore", Watched)
+    model = found().fit(DOCUMENTS)
+    gc.collect()
+    assert made
+    assert made[0]() is None
+    assert model.band != NO_BAND
 
 
 def test_a_corpus_of_which_only_some_documents_are_here_is_sampled_from_batches(short):

@@ -14,8 +14,9 @@ from ergodica.data.buffers import ReadAhead
 from ergodica.errors import InputError
 from ergodica.host.validate import whole
 from ergodica.lda.corpus import reading
-from ergodica.lda.corpus.documents import Documents
+from ergodica.lda.corpus.documents import TEST_EVERY, Documents
 from ergodica.lda.corpus.formats import DOCUMENT_LIMIT
+from ergodica.lda.corpus.opening import is_address
 from ergodica.lda.corpus.sources import Numbers, marks_of, sources_of
 from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.tokenizing import Reading, StopWordsLike, TokenizerLike, is_unspaced, needs_tokenizer
@@ -24,6 +25,8 @@ from ergodica.lda.corpus.vocabulary import Content, Vocabulary, VocabularyLike
 VOCABULARY_DOCUMENTS = 10_000  # of the stream's beginning, of which a vocabulary is built
 SCRIPT_DOCUMENTS = 200  # of these, whose script is looked at
 VOCABULARY_CHARACTERS = 64 << 20  # or as many of them as have this many characters: they are held in memory
+MOST_HELD_OUT, HELD_OUT_EVERY = 1_000, 10  # documents held out by default: one of ten, and not more than this
+COUNTED_BYTES = 16 << 20  # of what is read only once or comes from afar: so much is held while documents are counted
 
 
 class Corpus:
@@ -38,7 +41,8 @@ class Corpus:
             lists of (number, count); `Documents`. Files are recognised by their first bytes, tables by their names.
         vocabulary: a `Vocabulary`, the path of a file with one word a line, a list of words, a scikit-learn vectorizer
             or a gensim `Dictionary`; None: built from the first 10,000 documents.
-        held_out: how many documents at the stream's beginning are kept for tests, in no batch.
+        held_out: how many documents at the stream's beginning are kept for tests, in no batch; None: 1,000, or a tenth
+            of a smaller corpus, and none where all are too short to predict a word of.
         batch_size: documents of a batch. Batches run on from one pass to the next; only the very last may be smaller.
         shuffle_buffer: documents that are shuffled at a time; 1 leaves them in order.
         seed: of the order.
@@ -62,12 +66,12 @@ class Corpus:
     """
 
     def __init__(
-        self, sources: Any, vocabulary: VocabularyLike | None = None, *, held_out: int = 0, batch_size: int = 50,
+        self, sources: Any, vocabulary: VocabularyLike | None = None, *, held_out: int | None = 0, batch_size: int = 50,
         shuffle_buffer: int = 4096, seed: int = 0, passes: int | None = 1, limit: int = DOCUMENT_LIMIT,
         field: str | None = None, lines: bool = False, tokenizer: TokenizerLike = None, stopwords: StopWordsLike = None,
         phrases: bool = False,
     ):  # fmt: skip
-        whole("held_out", held_out)
+        whole("held_out", 0 if held_out is None else held_out)
         whole("seed", seed)
         whole("passes", 1 if passes is None else passes, 1)
         for name, count in (("batch_size", batch_size), ("shuffle_buffer", shuffle_buffer), ("limit", limit)):
@@ -81,8 +85,10 @@ class Corpus:
         self._is_once = bool(once)
         self.vocabulary, items = self._beginning(vocabulary, limit)
         self._vocabulary_notes = [] if self._numbers is not None else self.vocabulary.notes()
-        copies = reading.Copies()
-        self.held_out, begin = self._hold_out(held_out, items, copies)
+        self._is_default = held_out is None
+        if held_out is None:
+            held_out, items = self._tenth(items, limit)
+        self.held_out, begin, items, copies = self._hold_out(held_out, items)
         copies.begin()
         self._items: Iterator[reading.ReadItem] | None = items  # of the first pass, until they are used
         self._grouping = reading.Grouping(
@@ -175,7 +181,14 @@ class Corpus:
     def notes(self) -> list[str]:
         """What was left out up to here and why, one line each; of the first pass, as the others are the same."""
         one = ["the corpus is a single document, of which no topics can be learnt"] if self.size == 1 else []
-        return [*self._vocabulary_notes, *self._reached().tally.notes(), *one]
+        return [*self._held_out_notes(), *self._vocabulary_notes, *self._reached().tally.notes(), *one]
+
+    def _held_out_notes(self) -> list[str]:
+        count = len(self.held_out)
+        if not self._is_default or count == MOST_HELD_OUT:
+            return []
+        few = "no documents were held out: they are too few, or too short to predict a word of"
+        return [f"documents held out, a tenth of the corpus: {count:,}" if count else few]
 
     def close(self) -> None:
         """Stop reading ahead; the corpus cannot be used after that."""
@@ -234,21 +247,42 @@ class Corpus:
         first = self._sources[0]
         return first if len(self._sources) == 1 and isinstance(first, Numbers) else None
 
+    def _tenth(self, items: Iterator[reading.ReadItem], limit: int) -> tuple[int, Iterator[reading.ReadItem]]:
+        """How many documents are held out by default, and the items: what can be read again is, to count it."""
+        is_near = not self._is_once and not any(is_address(source.name) for source in self._sources)
+        counted = reading.read(self._sources, reading.THE_BEGINNING, limit) if is_near else items
+        documents, ahead = 0, deque[reading.ReadItem]()
+        for item in counted:
+            documents += item.is_document
+            if not is_near:
+                ahead.append(item)
+            if documents == MOST_HELD_OUT * HELD_OUT_EVERY or (ahead and item.position > COUNTED_BYTES):
+                break
+        return documents // HELD_OUT_EVERY, chain(_emptied(ahead), items)
+
     def _hold_out(
-        self, count: int, items: Iterator[reading.ReadItem], copies: reading.Copies
-    ) -> tuple[Documents, reading.Start]:
+        self, count: int, items: Iterator[reading.ReadItem]
+    ) -> tuple[Documents, reading.Start, Iterator[reading.ReadItem], reading.Copies]:
         tally, rows, place, position = Tally(), reading.Rows(), reading.THE_BEGINNING, 0
+        copies, read = reading.Copies(), deque[reading.ReadItem]()
         while len(rows) < count:
             item = next(items, None)
             if item is None:
                 if not len(rows):
                     raise InputError(reading.nothing_to_read(self._sources, tally))
+                if self._is_default:  # others were left out, so that there are fewer than were counted
+                    return self._hold_out(len(rows) // HELD_OUT_EVERY, _emptied(read))
                 raise InputError(f"held_out is {count}, but there are only {len(rows)} documents: hold out fewer")
+            if self._is_default:
+                read.append(item)
             ids = reading.taken(item, self.vocabulary, tally, copies)
             if ids is not None:
                 rows.add(ids, item)
             place, position = item.place, reading.position_of(self._sources, item)
-        return rows.documents(), reading.Start(0, 0, place, position, tally)
+        documents = rows.documents()
+        if self._is_default and count and documents.lengths.max() < TEST_EVERY:
+            return self._hold_out(0, chain(_emptied(read), items))
+        return documents, reading.Start(0, 0, place, position, tally), items, copies
 
     def _current(self) -> reading.Group | None:
         if self._is_closed:

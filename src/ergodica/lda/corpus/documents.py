@@ -166,7 +166,7 @@ class Documents:
         """(train, test): the 10th, 20th, ... word of every document is test, the others train."""
         within = np.arange(self.tokens) - np.repeat(self.starts[:-1], self.lengths)
         is_test = within % TEST_EVERY == TEST_EVERY - 1
-        return self._where(~is_test), self._where(is_test)
+        return self.tokens_where(~is_test), self.tokens_where(is_test)
 
     def to_csr(self, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(counts, columns, row starts) of the matrix of counts, as `scipy.sparse.csr_matrix` takes them.
@@ -179,7 +179,8 @@ class Documents:
         starts = np.searchsorted(cells, np.arange(len(self) + 1) * columns)
         return counts, (cells % columns).astype(np.int32), starts
 
-    def _where(self, chosen: np.ndarray) -> "Documents":
+    def tokens_where(self, chosen: np.ndarray) -> "Documents":
+        """The same documents with only the tokens for which `chosen`, (tokens,), is True."""
         until = np.concatenate([[0], np.cumsum(chosen)])
         return Documents(until[self.starts], self.words[chosen], self.labels)
 

@@ -164,7 +164,9 @@ class JsonLines(Reader):
         self._bad += 1
         # nothing but such lines from the first byte on: a mistake, that it would take hours to find at the end
         if self.byte == 0 and self._bad == self.since == BAD_RECORDS:
-            raise InputError(f"{self.name}: {has} in the first {BAD_RECORDS} lines: field='...' names another")
+            raise InputError(
+                f"{self.name}: {has} in the first {BAD_RECORDS} lines: --field NAME (Python: field=) takes another"
+            )
         self.tally.add("bad_line", f"{self.name}: {has}")
         return Parsed(None, label_of(record))
 
@@ -218,15 +220,23 @@ class PlainText(Reader):
 
 
 class TextLines(Reader):
-    """A text file of which every line is a document."""
+    """A text file of which every line is a document, called by its number as grep does: notes.txt:12.
 
-    def items(self) -> Iterator[bytes]:
+    A resumed run reads from the file's first byte, as the number of a line is known from there only.
+    """
+
+    def items(self) -> Iterator[tuple[int, bytes]]:
         for line in self._lines(self.limit):
             self.since += 1
-            yield line
+            yield self.since, line
 
-    def parsed(self, item: bytes) -> Parsed:
-        return Parsed(self._cut_bytes(item).removeprefix("\ufeff").removesuffix("\r"))
+    def parsed(self, item: tuple[int, bytes]) -> Parsed:
+        number, line = item
+        label = DocumentLabel(f"{os.path.basename(self.name)}:{number}")
+        return Parsed(self._cut_bytes(line).removeprefix("\ufeff").removesuffix("\r"), label)
+
+    def _may_restart(self, byte: int) -> None:
+        pass
 
 
 class InMemory(Reader):

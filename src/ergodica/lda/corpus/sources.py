@@ -26,7 +26,8 @@ from ergodica.lda.corpus.tally import Tally
 from ergodica.lda.corpus.tokenizing import PLAIN_READING, Reading
 
 ARCHIVE_KINDS = {
-    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd",
+    b"PK\x03\x04": "a zip archive (as Word's and Excel's files are)",
+    b"7z\xbc\xaf": "a 7z archive", b"\xfd7zXZ": "xz", b"\x28\xb5/\xfd": "zstd",
 }  # fmt: skip
 KNOWN_FORMATS = (
     "MediaWiki XML, JSON lines, CSV, TSV, WikiExtractor's output or UTF-8 text, each plain, .bz2 or .gz, and Parquet"
@@ -203,7 +204,9 @@ def recognise(name: str, head: bytes, reading: Reading = PLAIN_READING) -> type[
     if bare.endswith((".csv", ".tsv")):
         return DelimitedTable
     if start.startswith(b"[") and bare.endswith((".json", ".jsonl", ".ndjson")):
-        raise InputError(f"{name} is one JSON array: expected one object with a field 'text' on every line")
+        raise InputError(
+            f"{name} is one JSON array: expected one object with a field 'text' on every line, as jq -c '.[]' gives"
+        )
     if bare.endswith((".jsonl", ".ndjson", ".json")) or (start.startswith(b"{") and not bare.endswith(".txt")):
         return JsonLines
     if bare.endswith(".xml"):
@@ -216,9 +219,11 @@ def recognise(name: str, head: bytes, reading: Reading = PLAIN_READING) -> type[
 def _refuse_other_kinds(name: str, head: bytes, start: bytes) -> None:
     for magic, kind in ARCHIVE_KINDS.items():
         if head.startswith(magic):
-            raise InputError(f"{name} is {kind}: unpack it first; {KNOWN_FORMATS} can be read")
+            raise InputError(f"{name} is {kind}: unpack it, or save it as text; {KNOWN_FORMATS} can be read")
     first = head[:4096]
     controls = len(first) - len(first.translate(None, _CONTROL_BYTES))
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{name} is UTF-16: save it as UTF-8, or iconv -f utf-16 -t utf-8")
     if b"\0" in first or controls > MOST_CONTROLS * len(first) or head.startswith(b"%PDF"):
         raise InputError(f"{name} is not text (it begins with {head[:8]!r}): {KNOWN_FORMATS} can be read")
     if start.startswith((b"<!doctype html", b"<html")):

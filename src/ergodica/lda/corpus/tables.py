@@ -13,6 +13,7 @@ from ergodica.lda.corpus.formats import NO_DOCUMENT, RECORD_LIMITS, Parsed, Read
 SAMPLE_ROWS = 20  # that are looked at for a column of text
 ROWS_AT_A_TIME = 500  # of Arrow
 CSV_DELIMITERS = ",;\t|"
+LONGEST_NAME = 8  # words of the name of a column: more are a text
 
 
 def text_column(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], field: str | None) -> int:
@@ -30,7 +31,9 @@ def text_column(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
         raise InputError(f"{name} has no column {field!r}: it has {listed}")
     found = _likely(columns, rows)
     if len(found) != 1:
-        raise InputError(f"{name} has no column 'text': it has {listed}; field={columns[0]!r} would take the first")
+        raise InputError(
+            f"{name} has no column 'text': it has {listed}; --field NAME (Python: field=) takes one of them"
+        )
     return found[0]
 
 
@@ -75,6 +78,11 @@ class DelimitedTable(Reader):
         first = list(islice(rows, SAMPLE_ROWS))
         self._text = text_column(self.name, self._columns, first, self.reading.field)
         self._labels = label_columns(self._columns)
+        if self.reading.field is None and len(self._columns[self._text].split()) > LONGEST_NAME:
+            raise InputError(
+                f"{self.name} begins with {head[:40]!r}, which are no names of columns: give it a line with some, "
+                "or the first document is lost"
+            )
         for row in chain(first, rows):
             self.since += 1
             yield row

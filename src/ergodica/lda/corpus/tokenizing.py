@@ -147,7 +147,7 @@ def tokenizer_of(given: TokenizerLike) -> Tokenizer:
     if isinstance(given, str) or not callable(given):
         raise InputError(
             f"tokenizer is {given!r}: expected one of {', '.join(TOKENIZERS)}, or a function from a text to a list of "
-            "words, such as str.split"
+            "words, such as str.split (on the command line module:function)"
         )
     name = _place_of(given)
     return Tokenizer(name, lambda text: _checked(given, name, text))
@@ -160,7 +160,8 @@ def tokenizer_called(name: str) -> Tokenizer:
 
     def refuse(text: str) -> list[str]:
         raise InputError(
-            f"the words of this model came from the tokenizer {name}, which is not saved with it: give tokenizer={name}"
+            f"the words of this model came from the tokenizer {name}, which is not saved with it: give it by "
+            "--tokenizer MODULE:FUNCTION (Python: tokenizer=)"
         )
 
     return Tokenizer(name, refuse)
@@ -217,7 +218,7 @@ def needs_tokenizer(names: str, example: str) -> InputError:
     """For texts of which `is_unspaced` holds."""
     return InputError(
         f"{names}: most letters are of a script without spaces between words ({example[:20].strip()!r}): give a "
-        "tokenizer, such as tokenizer=jieba.lcut for Chinese, or for Japanese "
+        "tokenizer, for Chinese --tokenizer jieba:lcut (Python: tokenizer=jieba.lcut), for Japanese "
         "tagger = fugashi.Tagger(), tokenizer=lambda text: [word.surface for word in tagger(text)]"
     )
 
@@ -232,7 +233,9 @@ def stop_words(language: str = "en") -> frozenset[str]:
     code = STOP_LANGUAGES.get(language.lower(), language.lower())
     if code not in STOP_LANGUAGES.values():
         known = ", ".join(f"{name} ({short})" for name, short in STOP_LANGUAGES.items())
-        raise InputError(f"stopwords is {language!r}: expected one of {known}; or a list of words, or () for none")
+        raise InputError(
+            f"stopwords is {language!r}: expected one of {known}; none for none (Python: a list of words, () for none)"
+        )
     text = files("ergodica.lda.corpus").joinpath("stop_lists", f"{code}.txt").read_text("utf-8")
     return frozenset(text.split())
 

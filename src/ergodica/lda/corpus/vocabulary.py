@@ -326,7 +326,7 @@ def _no_words(count: int, frequencies: Counter[str], low: float, high: float, to
     if count == 1:
         return (
             "there is only one document, and topics are words that come together in some documents and not in others: "
-            "give more; where every line of a file is a document, say lines=True"
+            "give more; where every line of a file is a document, say --lines (Python: lines=True)"
         )
     return (
         f"no word of the first {count:,} documents is in at least {low:g} and at most {high:g} of them, has three "

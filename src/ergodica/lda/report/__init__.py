@@ -37,7 +37,10 @@ def write_report(folder: str | os.PathLike, out: str | os.PathLike | None = None
     """
     text = page_of(gather(read_run(Path(folder))))
     path = Path(folder) / "report.html" if out is None else Path(out)
-    write_whole(path, lambda file: file.write(text.encode()))
+    if path.exists() and not (path.is_file() or path.is_dir()):  # /dev/stdout, a pipe: a file would take its place
+        path.write_bytes(text.encode())
+    else:
+        write_whole(path, lambda file: file.write(text.encode()))
     return path
 
 

@@ -26,7 +26,7 @@
   }
   function percent(share) {
     const points = 100 * share, digits = points >= 9.95 ? 0 : points >= 0.995 ? 1 : 2;
-    return points > 0 && points < 0.005 ? "< 0.01 %" : points.toFixed(digits) + " %";
+    return points > 0 && points < 0.005 ? "<\u00a00.01\u00a0%" : points.toFixed(digits) + " %";
   }
   const signed = (value) => (value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(2);
   const wide = (part) => (100 * Math.min(1, part)).toFixed(1) + "%";

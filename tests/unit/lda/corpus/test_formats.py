@@ -108,12 +108,12 @@ def test_a_list_of_places_and_a_list_of_texts(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.zip", b"PK\x03\x04rest", "is a zip archive: unpack it first"),
+        ("x.zip", b"PK\x03\x04rest", "is a zip archive .*: unpack it, or save it as text"),
         ("x.png", b"\x89PNG\r\n\x1a\n\0", "is not text"),
         ("x.pdf", b"%PDF-1.4", "is not text"),
         ("x.xml", b"<!DOCTYPE html><html>", "is a web page"),
         ("x.json", json.dumps([{"text": "x"}]).encode(), "is one JSON array"),
-        ("x.txt", "words".encode("utf-16"), "is not text"),
+        ("x.txt", "words".encode("utf-16"), "is UTF-16: save it as UTF-8"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_line(tmp_path, name, content, message):

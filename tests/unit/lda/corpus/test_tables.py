@@ -50,7 +50,10 @@ def test_which_column(tmp_path):
     with pytest.raises(InputError, match=r"x.csv has no column 'words': it has 'id', 'title', 'body', 'kind'"):
         read(path, field="words")
     two = write(tmp_path, "y.csv", b"a,b\nsome words,more words\n")
-    with pytest.raises(InputError, match=r"y.csv has no column 'text': it has 'a', 'b'; field='a'"):
+    plain = write(tmp_path, "z.csv", b"1,the ship left the harbour at dawn and came back\n2,bread and butter\n")
+    with pytest.raises(InputError, match=r"z.csv begins with '1,the ship .* no names of columns"):
+        read(plain)
+    with pytest.raises(InputError, match=r"y.csv has no column 'text': it has 'a', 'b'; --field NAME"):
         read(two)
     assert read(write(tmp_path, "z.csv", b"words\napple\n")) == ["apple"]
     assert read(write(tmp_path, "e.csv", b"")) == read(write(tmp_path, "f.csv", b"text\n")) == []

@@ -93,7 +93,7 @@ def test_tokenizers_that_do_not_work(tokenizer, message):
 
 def test_a_saved_tokenizer_that_was_a_function_is_asked_for_again():
     assert tokenizer_called("hoffman") is TOKENIZERS["hoffman"] is tokenizer_of("hoffman")
-    with pytest.raises(InputError, match=r"give tokenizer=jieba\.lcut"):
+    with pytest.raises(InputError, match=r"tokenizer jieba\.lcut, which is not saved"):
         Vocabulary(["x"], tokenizer=tokenizer_called("jieba.lcut")).ids("x")
 
 

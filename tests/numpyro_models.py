@@ -1,6 +1,6 @@
 """Twenty NumPyro models with small data, one at least for each construct that the bridge knows.
 
-tests/unit/interop/test_numpyro.py compares their potentials with NumPyro's, benchmarks/models.py their draws with NUTS'.
+tests/unit/interop/test_numpyro.py compares their potentials with NumPyro's, benchmarks/models.py draws with NUTS'.
 """
 
 from collections.abc import Callable

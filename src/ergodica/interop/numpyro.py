@@ -17,12 +17,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ergodica import tree
-from ergodica.compiling import quick_filter_jit
 from ergodica.data.source import row_count
 from ergodica.errors import InputError
 from ergodica.host.extras import require
 from ergodica.targets.coordinates import Coordinates
 from ergodica.targets.density import Density
+from ergodica.targets.position import run_once
 from ergodica.targets.posterior import Posterior
 
 require("numpyro", extra="numpyro", by="ergodica.interop.numpyro")
@@ -35,9 +35,7 @@ LOOKED_AT = 16  # rows that the model is tried on
 ROUNDING = 1e-3  # of the largest term, in float32 and after sums in another order
 
 
-def target(
-    model: Callable, *args: Any, rows: Sequence[str] = (), seed: int = 0, **kwargs: Any
-) -> Posterior | Density:
+def target(model: Callable, *args: Any, rows: Sequence[str] = (), seed: int = 0, **kwargs: Any) -> Posterior | Density:
     """The target of a NumPyro model, called with these arguments.
 
     With `rows` a step may look at a minibatch: the model is then called on some of the rows, and each observed or
@@ -79,12 +77,13 @@ def target(
     if not data:
         potential = Potential(prior)
         return Density(potential, init=_start(coordinates, potential, seed), transform=coordinates)
-    terms = RowTerms(call, found.axes)
     index = np.unique(np.linspace(0, size - 1, LOOKED_AT).astype(int))
     looked_at = jax.tree.map(lambda leaf: np.asarray(leaf[index]), data)
+    terms = RowTerms(call, found.axes)
     init = _start(coordinates, Potential(prior, terms, looked_at), seed)
-    _check_apart(terms, init, looked_at)
-    _check_alike(coordinates, SiteCoordinates(call, sites.some_rows(data, 3), found), init)
+    other = SiteCoordinates(call, sites.some_rows(data, 3), found)
+    if size > 1:
+        _check_apart(*run_once(_twice, terms, (coordinates, other), looked_at, init))
     return Posterior(prior, terms, data, init=init, transform=coordinates)
 
 
@@ -130,7 +129,9 @@ class SiteCoordinates(Coordinates):
             raise InputError(f"the position is {got}: expected a dictionary with the sites {', '.join(names)}")
         unknown = set(position) - set(names) - set(self.split.computed)
         if unknown:
-            raise InputError(f"the position has {unknown.pop()!r}, which is no latent site: expected {', '.join(names)}")
+            raise InputError(
+                f"the position has {unknown.pop()!r}, which is no latent site: expected {', '.join(names)}"
+            )
         return {name: jnp.asarray(position[name]) for name in names}
 
     def drawn(self, u: PyTree) -> PyTree:
@@ -142,17 +143,25 @@ class SiteCoordinates(Coordinates):
     def undrawn(self, draw: PyTree) -> PyTree:
         return self.unconstrained(self.take_apart(draw))
 
-    def check(self, x: PyTree) -> None:
-        if tree.is_traced(x):
-            return
-        found = self.call.sites(x, self.rows)
-        for name, value in x.items():
-            support = found[name]["fn"].support
-            if not np.all(support(value)):
-                raise InputError(f"{name} = {value} is outside its support, {support}: start inside it")
+    def sampled(self, position: PyTree) -> PyTree:
+        x = self.take_apart(position)
+        if not self.has_jacobian:
+            return x
+        u, is_inside = run_once(_entered, self, x)
+        for name, inside in is_inside.items():
+            if not tree.is_traced(inside) and not inside:
+                raise InputError(f"{name} = {x[name]} is outside the support of its site: start inside it")
+        return u
 
     def check_domain(self, domain: PyTree, u: PyTree) -> None:
         pass  # a model's target has no walls
+
+
+def _entered(coordinates: SiteCoordinates, x: dict[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """u(x), and for each site whether x is inside."""
+    found = coordinates.call.sites(x, coordinates.rows)
+    is_inside = {name: jnp.all(found[name]["fn"].support(value)) for name, value in x.items()}
+    return coordinates.unconstrained(x), is_inside
 
 
 class Prior(eqx.Module):
@@ -204,7 +213,7 @@ def _start(coordinates: SiteCoordinates, potential: Potential, seed: int) -> dic
     rng = np.random.default_rng(seed)
     for _ in range(STARTS):
         u = {name: jnp.asarray(rng.uniform(-RADIUS, RADIUS, of.shape), of.dtype) for name, of in shapes.items()}
-        x, is_finite = _tried(coordinates, potential, u)
+        x, is_finite = run_once(_tried, coordinates, potential, u)
         if is_finite:
             return x
     raise InputError(
@@ -219,7 +228,6 @@ def _any_unconstrained(coordinates: SiteCoordinates) -> dict[str, Array]:
     return sites.unconstrained(coordinates.call, x, coordinates.rows)
 
 
-@quick_filter_jit
 def _tried(coordinates: SiteCoordinates, potential: Potential, u: dict[str, Array]) -> tuple[dict[str, Array], Array]:
     def value(u: dict[str, Array]) -> Array:
         found = potential(coordinates.constrained(u))
@@ -229,31 +237,22 @@ def _tried(coordinates: SiteCoordinates, potential: Potential, u: dict[str, Arra
     return coordinates.constrained(u), jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in found]))
 
 
-def _check_apart(terms: RowTerms, x: dict[str, Array], rows: PyTree) -> None:
-    """A term must not change with the other rows of the batch, nor with their number."""
-    forth = np.asarray(_called(terms, x, rows))
-    if len(forth) == 1:
-        return
-    back = np.asarray(_called(terms, x, jax.tree.map(lambda leaf: leaf[:0:-1], rows)))
-    if not np.allclose(forth[:0:-1], back, rtol=0.0, atol=ROUNDING * np.max(np.abs(forth), initial=1.0)):
-        raise InputError(
-            "the log density of a row changes with the other rows of the batch, or with their number: the model uses "
-            "a mean, a sum or the length of the rows; compute these outside it and give them as arguments"
-        )
+def _twice(terms: RowTerms, coordinates: Any, rows: PyTree, x: dict[str, Array]) -> list[dict[str, Array]]:
+    """What must be the same both times: terms of rows, the second time backwards and without the first row, and the
+    prior and what belongs to a draw, on 2 rows and on 3."""
+    found: list[dict[str, Array]] = []
+    back = jax.tree.map(lambda leaf: leaf[:0:-1], rows)
+    for some, by_row in zip(coordinates, (terms(x, rows)[:0:-1], terms(x, back)), strict=True):
+        prior = {"log density without rows": Prior(some)(x)}
+        found.append({"log density of a row": by_row} | prior | some.drawn(coordinates[0].unconstrained(x)))
+    return found
 
 
-def _check_alike(one: SiteCoordinates, other: SiteCoordinates, x: dict[str, Array]) -> None:
-    """What depends on no row must not depend on their number."""
-    priors = [_called(Prior(coordinates), x) for coordinates in (one, other)]
-    draws = [_called(coordinates.drawn, _called(coordinates.unconstrained, x)) for coordinates in (one, other)]
-    same = {name: np.allclose(value, draws[1][name], equal_nan=True) for name, value in draws[0].items()}
-    for name, is_same in {"the log density of its sites without rows": np.allclose(*priors), **same}.items():
-        if not is_same:
+def _check_apart(first: dict[str, Array], second: dict[str, Array]) -> None:
+    for name, value in first.items():
+        atol = ROUNDING * np.max(np.abs(value), initial=1.0)
+        if not np.allclose(value, second[name], rtol=0.0, atol=atol, equal_nan=True):
             raise InputError(
-                f"the model's {name} changes with the number of rows in a batch: give that number as an argument"
+                f"the model's {name} changes with the other rows of a batch or with their number: compute what it uses "
+                "of all rows (a mean, a sum, their number) outside the model, and give it as an argument"
             )
-
-
-@quick_filter_jit
-def _called(function: Callable, *arguments: PyTree) -> PyTree:
-    return function(*arguments)

@@ -1,6 +1,6 @@
 # The public names and where they are: `__init__.py` loads a module when one of its names is first asked for.
 
-from . import data, lda
+from . import data, lda, transforms
 from .diagnostics.accuracy import Accuracy
 from .driver import Run, cyclical, load, polynomial, same
 from .energy import Energy, Gaussian, Relativistic, Thermostat
@@ -103,6 +103,7 @@ __all__ = [
     "sgnht",
     "sgrhmc",
     "sgrld",
+    "transforms",
     "tune",
 ]
 

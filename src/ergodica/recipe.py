@@ -113,7 +113,7 @@ class Recipe(eqx.Module):
         Outside jit it also checks values at that point: D is PSD, Q is skew, an `eg.Elementwise` is elementwise, and
         everything is finite.
         """
-        position = jax.tree.map(jnp.asarray, position)
+        position, target = jax.tree.map(jnp.asarray, position), target.tempered(temperature)
         traced = tree.is_traced((position, key, self, temperature)) or tree.is_staged()
         structure.check_temperature(temperature)
         if not traced:
@@ -127,16 +127,18 @@ class Recipe(eqx.Module):
     def hamiltonian(self, target: Target, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Array:
         """H = U(position) + the energies of the auxiliary slots."""
         point = Point(phase, temperature=temperature)
-        return target.potential(phase.position, batch) + self.auxiliary_energy(point)
+        return target.tempered(temperature).potential(phase.position, batch) + self.auxiliary_energy(point)
 
     def drift(self, target: Target, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
         """f(z) = -(D + Q) grad H + T Gamma, like the phase. `batch=None`: all data."""
-        evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
+        tempered = target.tempered(temperature)
+        evaluations = evaluate(tempered, phase.position, batch, self.reads_potential(phase))
         return _like(phase, self.moves(phase, evaluations, temperature, 1.0))
 
     def correction(self, target: Target, phase: Phase, batch: PyTree | None = None, temperature: Any = 1.0) -> Phase:
         """T Gamma, like the phase. Above `fields.EXACT_LIMIT` entries an `eg.Diagonal` takes a random probe."""
-        evaluations = evaluate(target, phase.position, batch, self.reads_potential(phase))
+        tempered = target.tempered(temperature)
+        evaluations = evaluate(tempered, phase.position, batch, self.reads_potential(phase))
         gammas = [self.gamma(self.point(phase, e, temperature)) for e in evaluations]
         shares = [{slot: value.scaled(temperature / len(gammas)) for slot, value in g.items()} for g in gammas]
         return _like(phase, _sums(shares))
@@ -269,7 +271,7 @@ class Recipe(eqx.Module):
         # without a potential a field that reads z.potential raises, with advice
         if not self.reads_potential(phase) or not target.has_potential:
             return Point(phase, temperature=temperature)
-        potential, gradient = target.evaluate(phase.position, None)
+        potential, gradient = target.tempered(temperature).evaluate(phase.position, None)
         return Point(phase, potential, gradient, temperature)
 
 

@@ -51,6 +51,7 @@ def target_checks(
     reason = _why_left_out(variables, target, settings)
     if reason is not None:
         return [], (LEFT_OUT + reason + ".",)
+    target = target.tempered(float(settings.get("temperature", 1.0)))
     positions, gradients = gradients_at_draws(variables, target, good)
     if not np.isfinite(gradients).all():
         return [], (LEFT_OUT + "the target's gradient is not finite at some of the draws.",)
@@ -59,6 +60,8 @@ def target_checks(
     )
     count = positions.shape[0] * positions.shape[1]
     shapes = {name: tuple(x.shape[2:]) for name, x in variables.items()}
+    if target.coordinates is not None:  # the numbers that are looked at are those that chains move
+        shapes = {name: tuple(x.shape) for name, x in named(target.init).items()}
     thermometers = temperatures.configurational(
         positions, gradients, settings, correlation, lambda at: temperatures.place_name(at, shapes)
     )
@@ -97,6 +100,7 @@ def _stein_check(stein: "Stein", count: int) -> Check:
 def gradients_at_draws(posterior: Named, target: Target, good: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions and gradients, (chain, draw, d), at draws spread evenly over the `good` chains."""
     example = _example(posterior, target)
+    undrawn = (lambda draws: draws) if target.coordinates is None else jax.vmap(target.coordinates.undrawn)
     chains, draws = int(good.sum()), next(iter(posterior.values())).shape[1]
     size = sum(leaf.size for leaf in jax.tree.leaves(example))
     most = int(np.clip(GRADIENT_WORK // max(1, size * (target.size or 1)), FEWEST_GRADIENTS, MOST_STEIN_DRAWS))
@@ -105,11 +109,11 @@ def gradients_at_draws(posterior: Named, target: Target, good: np.ndarray) -> tu
         np.asarray(np.asarray(posterior[name])[good][:, at]).reshape(chains * at.size, *leaf.shape)
         for name, leaf in named(example).items()
     ]
-    positions = jax.tree.unflatten(jax.tree.structure(example), leaves)
+    positions = undrawn(jax.tree.unflatten(jax.tree.structure(example), leaves))
     if target.source is not None:  # streams its rows, which cannot be traced
         each = [
             target.evaluate(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), positions))[1]
-            for i in range(len(leaves[0]))
+            for i in range(len(jax.tree.leaves(positions)[0]))
         ]
         gradients = jax.tree.map(lambda *parts: np.stack(parts), *each)
     else:
@@ -130,14 +134,19 @@ def _flat(tree: PyTree, chains: int) -> np.ndarray:
 def _example(posterior: Named, target: Target) -> PyTree:
     """One position as the target wants it, after a look at whether the draws are such positions."""
     got = {name: tuple(x.shape[2:]) for name, x in posterior.items()}
+    if target.init is None and target.coordinates is not None:
+        raise InputError("the target has a transform and no init: give it one, so that draws can be put in its tree")
     if target.init is None:
         return unnamed({name: np.empty(shape) for name, shape in got.items()})
-    expected = {name: tuple(np.shape(leaf)) for name, leaf in named(target.init).items()}
+    like = target.init
+    if target.coordinates is not None:
+        like = jax.eval_shape(target.coordinates.drawn, jax.tree.map(jnp.asarray, like))
+    expected = {name: tuple(np.shape(leaf)) for name, leaf in named(like).items()}
     if got != expected:
         raise InputError(
             f"the draws are {got}, but positions of this target are {expected}: give the target of this run"
         )
-    return target.init
+    return like
 
 
 class Stein(NamedTuple):

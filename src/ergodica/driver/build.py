@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ergodica import tree
+from ergodica.driver.constrained import as_begun, kept_of
 from ergodica.driver.draws import DrawShape, check_room
 from ergodica.driver.engine import Chains, Engine, threads_for
 from ergodica.driver.loop import Pace
@@ -51,14 +52,16 @@ class Plan:
 
     def identity(self, step: int) -> dict[str, Any]:
         """What must be the same for a run to be resumed at `step`; of its steps' sizes those before it."""
-        from ergodica.driver.identity import batch_like, data_digest, numbers_of, step_digest
+        from ergodica.driver.identity import batch_like, coordinates_digest, data_digest, numbers_of, step_digest
 
         free = ("steps", "step_size", "started", "recipe", "starts", "start_widths", "friction", "least_friction")
         same = {name: value for name, value in self.settings.items() if name not in free}
         kernel, request = self.kernel, self.request
         batch = batch_like(request.target, request.batch_size, self.is_paired)
         same["recipe"] = numbers_of((kernel.recipe, kernel.integrator, kernel.gradient_noise))
-        same["model"] = step_digest(self.chains.kernel, self.state, batch, request.keep)
+        same["model"] = step_digest(self.chains.kernel, self.state, batch, self.chains.keep)
+        if request.target.coordinates is not None:  # its arrays are arguments of the step, and not in its digest
+            same["coordinates"] = coordinates_digest(request.target.coordinates)
         same["data"] = data_digest(request.target)
         same["step_size"] = self.chains.sizes.digest(step)
         return same
@@ -66,6 +69,7 @@ class Plan:
 
 def plan_of(request: Request, is_resumed: bool) -> Plan:
     """The chains at their start; of a run that is resumed without the search for a mode, which it has behind it."""
+    request = as_begun(request)
     kernel = Kernel(request.target, request.recipe, request.integrator, request.gradient_noise, request.resample_every)
     threads = threads_for(request.chains)
     try:
@@ -84,7 +88,8 @@ def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) 
     if starts.is_spread:
         starts.jitter(motion, float(sizes.between(0, 1)[0]))
     states = [first, *starts.others()]
-    shape = _shape(request, first.phase.position)
+    kept = replace(request, keep=kept_of(request))
+    shape = _shape(kept, first.phase.position)
     is_paired = request.batch_size is not None and kernel.recipe.reads_potential(first.phase)
     request.check_batches(kernel, is_paired)
     if request.out is None:
@@ -103,12 +108,12 @@ def _plan(request: Request, kernel: Kernel, threads: Threads, is_resumed: bool) 
             estimated = references.kernel(kernel, own)
         held, batches, feed = _batches(request, estimated, is_paired, copy)
         chains: Chains = Engine(
-            held, request, sizes, states, threads, own=own, references=references, batches=batches, feed=feed
+            held, kept, sizes, states, threads, own=own, references=references, batches=batches, feed=feed
         )
     else:
         from ergodica.driver.external import ExternalEngine
 
-        chains = ExternalEngine(kernel, request, sizes, states, threads)
+        chains = ExternalEngine(kernel, kept, sizes, states, threads)
     settings = request.described(kernel) | starts.words([chain.state.phase.position for chain in chains.chains])
     if motion.bath is not None and not callable(request.step_size):
         chains.measure(motion.bath)

@@ -1,6 +1,7 @@
 """A request carried out: the chains at their start, the loop, and what it leaves."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def execute(request: Request, longer: Longer | None = None, label: str = "sampli
         temperatures = plan.chains.temperatures()
         work.warn_of_what_was_met(stats, settings, temperatures)
         half = half_of(plan.request, settings)
-        return Run(posterior, stats, settings, plan.chains.moments(), temperatures=temperatures, run_halved=half)
+        found = Run(posterior, stats, settings, plan.chains.moments(), temperatures=temperatures, run_halved=half)
+        return replace(found, coordinates=plan.request.target.coordinates)
     finally:
         plan.chains.close()
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.host.tracing import digest, traced
+from ergodica.host.tracing import as_numbers, digest, traced, without_addresses
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
 from ergodica.targets import DataTarget, Target
@@ -36,6 +36,14 @@ def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
         more, others = traced(keep, state.phase.position)
         texts, constants = texts + more, constants + others
     return digest(texts, *constants)
+
+
+def coordinates_digest(coordinates: Any) -> str:
+    """Of transforms and networks: what they are, and the arrays that they keep as they are."""
+    leaves, structure = jax.tree.flatten(coordinates)
+    arrays = [as_numbers(leaf) for leaf in leaves if eqx.is_array(leaf)]
+    others = [repr(leaf) for leaf in leaves if not eqx.is_array(leaf)]
+    return digest(without_addresses(f"{structure}{others}"), *arrays)
 
 
 def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) -> Any:

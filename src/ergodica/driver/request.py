@@ -26,6 +26,8 @@ from ergodica.integrators.base import Integrator
 from ergodica.recipe import Recipe
 from ergodica.report import plain
 from ergodica.targets import DataTarget, Target
+from ergodica.targets.coordinates import Coordinates
+from ergodica.targets.networks import is_start_function
 
 if TYPE_CHECKING:
     from ergodica.gradients import ControlVariates, Svrg
@@ -46,9 +48,12 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class PerChain:
-    """A start for each chain, in their order, and round again where there are more chains: what `eg.tune` gives."""
+    """A start for each chain, in their order, and round again where there are more chains: what `eg.tune` gives.
+
+    As chains hold them; `coordinates`: those they were made with, for a target without an `init`."""
 
     positions: tuple[PyTree, ...]
+    coordinates: Coordinates | None = None
 
 
 def same(position: Any) -> Same:
@@ -63,7 +68,7 @@ def same(position: Any) -> Same:
         >>> float(abs(run.posterior).max()) < 1e-4
         True
     """
-    if isinstance(position, Same) or callable(position) or position is None:
+    if isinstance(position, Same) or is_start_function(position) or position is None:
         raise InputError("eg.same takes a position: a pytree of floating arrays")
     return Same(position)
 
@@ -213,7 +218,7 @@ class Request:
     def is_spread(self) -> bool:
         """Whether chains are moved from one position to starts of their own."""
         init = self.target.init if self.init is None else self.init
-        return self.chains > 1 and not callable(init) and not isinstance(init, Same | PerChain)
+        return self.chains > 1 and not is_start_function(init) and not isinstance(init, Same | PerChain)
 
     @property
     def total(self) -> int:

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from ergodica.errors import InputError
 from ergodica.report import plain
 from ergodica.targets import Target
+from ergodica.targets.coordinates import Coordinates
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,6 +80,8 @@ class Run:
     thermometer by coordinate."""
     run_halved: Callable[[], "Run"] | None = field(default=None, repr=False)
     """Makes the run with half the step size, where the target is at hand."""
+    coordinates: Coordinates | None = field(default=None, repr=False)
+    """Of the target: how a draw is put together to a network; None where draws are what its functions see."""
 
     def __repr__(self) -> str:
         chains, draws = self.stats["step_size"].shape
@@ -97,6 +101,21 @@ class Run:
     def is_finite(self) -> bool:
         """Whether no chain had to be frozen."""
         return not np.any(self.stats["diverging"][:, -1:]) and not self.settings.get("frozen")
+
+    def draw(self, chain: int, i: int) -> Any:
+        """One position, of the type that went in: a network is a network. With keep=function, what that returned.
+
+        Example:
+            >>> import ergodica as eg
+            >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=10, step_size=0.3, chains=2)
+            >>> run.draw(chain=1, i=-1).shape
+            (2,)
+        """
+        if self.posterior is None:
+            raise InputError("this run kept no draws (keep='moments'): there is none to give")
+        coordinates = self.coordinates if self.settings.get("keep", "draws") == "draws" else None
+        draw = jax.tree.map(lambda leaf: np.asarray(leaf[chain, i]), self.posterior)
+        return draw if coordinates is None else coordinates.assemble(draw)
 
     def to_datatree(self) -> Any:
         """An xarray.DataTree, which ArviZ 1.x takes; ArviZ 0.23 reads the file that `save` writes."""
@@ -144,11 +163,13 @@ class Run:
         return replace(self, halved=self.run_halved())
 
 
-def load(path: Path | str, halved: Path | str | None = None) -> Run:
+def load(path: Path | str, halved: Path | str | None = None, like: Any = None) -> Run:
     """A run from its netCDF file; of one that was stopped, what it had drawn (`run.nc.part`).
 
     Args:
         halved: the file of the same run with half the step size, where it was saved apart.
+        like: a position of the kind that was sampled, such as the network: then `run.draw(chain, i)` is one, and
+            `run.posterior` has its tree. A file by itself knows names only, and gives nested dictionaries.
 
     Example:
         >>> import tempfile, ergodica as eg
@@ -166,7 +187,22 @@ def load(path: Path | str, halved: Path | str | None = None) -> Run:
         run = Run(*read_part(part_folder(path)))
     else:
         run = _run_of(load_file(path))
+    if like is not None:
+        run = _run_like(run, like, path)
     return run if halved is None else replace(run, halved=load(halved))
+
+
+def _run_like(run: Run, like: Any, path: Any) -> Run:
+    from ergodica.output.labelled import Moments, as_tree_of
+
+    coordinates = Coordinates.of(like)
+    x = like if coordinates is None else coordinates.take_apart(like)
+    if run.posterior is not None:
+        run = replace(run, posterior=as_tree_of(run.posterior, x, 2, path))
+    if run.moments is not None:
+        mean, variance = (as_tree_of(part, x, 1, path) for part in (run.moments.mean, run.moments.variance))
+        run = replace(run, moments=Moments(run.moments.count, mean, variance))
+    return replace(run, coordinates=coordinates)
 
 
 def _run_of(loaded: Any) -> Run:

@@ -33,6 +33,7 @@ from ergodica.host.memory import available_memory
 from ergodica.host.signals import noted_interrupts
 from ergodica.kept_programs import keeping_programs
 from ergodica.output.files import check_free, is_of_version_0_1_0, save_blocks
+from ergodica.output.labelled import as_tree_of
 
 AT_ITS_END = "the run was at its end; {} has all of it"
 
@@ -164,7 +165,8 @@ def _result(plan: Plan, work: SampledChains, out: Path, checkpoint: Checkpoint) 
         checkpoint.remove(out)
     work.warn_of_what_was_met(stats, settings, temperatures)
     half = half_of(request, settings)
-    return Run(posterior, stats, settings, moments, temperatures=temperatures, run_halved=half)
+    found = Run(posterior, stats, settings, moments, temperatures=temperatures, run_halved=half)
+    return replace(found, coordinates=request.target.coordinates)
 
 
 # -- a run that is finished already ---------------------------------------------------------------------
@@ -191,4 +193,8 @@ def _finished(request: Request, out: Path, folder: Path) -> Run:
         left = read_checkpoint(folder)
         if left is not None and left.record["identity"] | {"steps": before["steps"]} == before:
             remove_folder(folder, out)
+    coordinates = plan.request.target.coordinates
+    if found.posterior is not None and coordinates is not None:
+        draws = as_tree_of(found.posterior, plan.shape.one, 2, out)
+        found = replace(found, posterior=draws, coordinates=coordinates)
     return replace(found, run_halved=half_of(request, found.settings))

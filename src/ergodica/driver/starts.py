@@ -16,11 +16,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from ergodica.driver.constrained import start_key
 from ergodica.driver.draws import Bath
-from ergodica.driver.keys import Purpose, seed_words, start_keys
+from ergodica.driver.keys import Purpose
 from ergodica.driver.request import PerChain, Request, Same
 from ergodica.energy import Gaussian
 from ergodica.errors import InputError
@@ -28,7 +30,9 @@ from ergodica.integrators import Kernel, Splitting, State
 from ergodica.operators import DenseOperator, DiagonalOperator, LowRankOperator, Operator, ScalarOperator
 from ergodica.output.labelled import named
 from ergodica.phase import Point
+from ergodica.targets.coordinates import sampled
 from ergodica.targets.domain import leaf_boxes
+from ergodica.targets.networks import is_start_function
 from ergodica.tree import Layout
 
 WIDEST_JITTER = 2.0
@@ -170,6 +174,9 @@ class Starts:
         self.is_spread, self.dispersal = request.is_spread, None
         if isinstance(self.position, Same):
             self.position = self.position.position
+        self.function = self.position if is_start_function(self.position) else None
+        if not (request.init is None or self.function is not None or isinstance(self.position, PerChain)):
+            self.position = sampled(kernel.target, self.position)
         if self.position is None:
             raise InputError("no start: give sample(..., init=position), or the target an `init`")
 
@@ -205,33 +212,46 @@ class Starts:
         Widths are those asked for, as few chains tell them badly; unless the chains really began much closer, at a
         wall or where most starts were refused. `positions`: where they began.
         """
-        has_own = callable(self.position) or isinstance(self.position, PerChain)
+        has_own = self.function is not None or isinstance(self.position, PerChain)
         if self.dispersal is None and not has_own:
             return {"starts": "one", "start_widths": None}
-        real = _spreads(positions)
+        real = _spreads([self._drawn(position) for position in positions])
         if self.dispersal is None:
             is_apart = any(spread > 0 for spread in real.values())
             return {"starts": "dispersed" if is_apart else "one", "start_widths": None}
         if len(positions) > 1 and not any(spread > 0 for spread in real.values()):
             return {"starts": "one", "start_widths": None}
-        leaves, sds = named(self.position), np.asarray(self.dispersal.sds)
-        sizes = [int(np.size(leaf)) for leaf in leaves.values()]
-        parts = np.split(np.broadcast_to(sds, (sum(sizes),)), np.cumsum(sizes)[:-1])
-        widths = {name: float(np.sqrt(np.mean(part**2))) for name, part in zip(leaves, parts, strict=True) if part.size}
+        widths = {name: float(np.sqrt(np.mean(np.square(x)))) for name, x in self._asked().items() if np.size(x)}
         if len(positions) > 1:
             widths = {name: min(width, CLOSER_STARTS * real[name]) for name, width in widths.items()}
         return {"starts": self.dispersal.words, "start_widths": widths}
 
+    def _drawn(self, position: PyTree) -> PyTree:
+        """As draws are, which widths are compared with."""
+        coordinates = self.kernel.target.coordinates
+        return position if coordinates is None else coordinates.drawn(position)
+
+    def _asked(self) -> dict[str, Any]:
+        """The sds of the displacement by name; through a transform to first order."""
+        assert self.dispersal is not None
+        values, structure = jax.tree.flatten(self.position)
+        sds = np.broadcast_to(self.dispersal.sds, (sum(value.size for value in values),))
+        parts = np.split(sds, np.cumsum([value.size for value in values])[:-1])
+        pairs = zip(parts, values, strict=True)
+        if self.kernel.target.coordinates is None:
+            return named(jax.tree.unflatten(structure, [part.reshape(value.shape) for part, value in pairs]))
+        moves = jax.tree.unflatten(structure, [part.reshape(x.shape).astype(x.dtype) for part, x in pairs])
+        return named(jax.jvp(self._drawn, (jax.tree.map(jnp.asarray, self.position),), (moves,))[1])
+
     def _given(self, chain: int) -> PyTree:
-        if callable(self.position):
-            return self.position(self._key(chain, Purpose.START))
+        if self.function is not None:
+            return sampled(self.kernel.target, self.function(self._key(chain, Purpose.START)))
         if isinstance(self.position, PerChain):
             return self.position.positions[chain % len(self.position.positions)]
         return self.position
 
     def _key(self, chain: int, purpose: Purpose) -> Any:
-        keys = start_keys(seed_words(self.request.seed), np.asarray(chain, np.int32))
-        return keys[0 if purpose is Purpose.INIT else 1]
+        return start_key(self.request.seed, chain, purpose)
 
     def _state(self, chain: int, position: PyTree) -> State:
         return self.kernel.init(position, self._key(chain, Purpose.INIT), self.request.temperature)

@@ -18,7 +18,7 @@ from ergodica import tree
 from ergodica.errors import InputError
 from ergodica.host.validate import whole
 from ergodica.targets import DataTarget, Posterior, Target, Truth
-from ergodica.targets.position import check_position
+from ergodica.targets.coordinates import Coordinates, check_start, sampled
 from ergodica.targets.posterior import evaluate_all
 
 KernelOnTarget = TypeVar("KernelOnTarget", bound=eqx.Module)  # an integrators.Kernel, a layer above
@@ -45,6 +45,10 @@ class Referenced(DataTarget):
     @property
     def domain(self) -> PyTree:
         return self.target.domain
+
+    @property
+    def coordinates(self) -> Coordinates | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.target.coordinates
 
     @property
     def truth(self) -> Truth | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -94,6 +98,9 @@ class Referenced(DataTarget):
     def check(self, position: PyTree) -> None:
         self.target.check(position)
 
+    def tempered(self, temperature: Any) -> "Referenced":
+        return self  # the gradient at the centre has the temperature of the target that it was taken of
+
     def without_data(self) -> "Referenced":
         return eqx.tree_at(lambda r: r.target, self, self.target.without_data())
 
@@ -112,7 +119,7 @@ def referenced(target: Target, centre: PyTree) -> Referenced:
         )
     # the dtype is named, so that it is not a weak one: a step compiled for this reference serves the next
     centre = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), centre)
-    check_position(centre, target.init, target.domain)
+    check_start(target, centre)
     potential, gradient = evaluate_all(target, centre)
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((potential, gradient))):
         raise NoReferenceError(
@@ -142,20 +149,25 @@ class ControlVariates(eqx.Module):
 
     centre: PyTree
     whitening: Any = eqx.field(repr=False)
+    is_sampled: bool = eqx.field(static=True, repr=False)
+    """Whether the centre is as chains hold it, and not as a user gives it."""
     refresh: ClassVar[None] = None
 
-    def __init__(self, centre: PyTree = None):
+    def __init__(self, centre: PyTree = None, *, is_sampled: bool = False):
         from ergodica.gradients.mode import Mode  # loaded where it is needed: most runs have no use for it
 
         is_mode = isinstance(centre, Mode)
-        self.centre = centre.position if is_mode else centre
+        self.centre = centre.unconstrained if is_mode else centre
+        self.is_sampled = is_mode or is_sampled
         self.whitening = centre.whitening if is_mode and centre.is_converged else None
 
     def settled(self, target: Target, position: PyTree) -> "ControlVariates":
         """With its centre known: the mode near `position`, unless one was given."""
-        from ergodica.gradients.mode import find_mode
+        from ergodica.gradients.mode import found_mode
 
-        return self if self.centre is not None else ControlVariates(find_mode(target, position))
+        if self.centre is None:
+            return ControlVariates(found_mode(target, position))
+        return self if self.is_sampled else ControlVariates(sampled(target, self.centre), is_sampled=True)
 
     def prepare(self, target: Target, position: PyTree) -> Referenced:
         """The target as this estimator sees it; `position` is where the search for a mode begins."""

@@ -19,6 +19,7 @@ from jaxtyping import Array, PyTree
 from ergodica.compiling import quick_jit, sound_filter_jit
 from ergodica.errors import InputError
 from ergodica.targets import Posterior, Target
+from ergodica.targets.coordinates import begun_at, sampled, seen
 from ergodica.targets.domain import contains
 from ergodica.targets.posterior import evaluate_all, hessian, hessian_all
 from ergodica.tree import Layout
@@ -59,19 +60,22 @@ class Mode(NamedTuple):
     """Coordinates in which the law near the mode is a standard normal, as the search left them."""
     hessians: int = 0
     """How many matrices of second derivatives were taken from all data."""
+    unconstrained: PyTree = None
+    """The position as chains hold it, where a `transform` or a network lies between; else the same."""
 
     def __repr__(self) -> str:
         end = "" if self.is_converged else ", not converged"
         where = f"{self.distance:.2g} sd from the mode" if math.isfinite(self.distance) else "distance unknown"
-        size, potential = Layout.of(self.position).size, float(self.potential)
+        size, potential = Layout.of(self.unconstrained).size, float(self.potential)
         return f"Mode({size:,} numbers, potential {potential:.6g}, {where}, {self.evaluations} evaluations{end})"
 
     def covariance(self, target: Target) -> np.ndarray:
-        """The inverse of the second derivatives from all data (Laplace): (d, d), in the order of `ravel_pytree`."""
-        d = Layout.of(self.position).size
+        """The inverse of the second derivatives from all data (Laplace): (d, d), in the order of `ravel_pytree`, of
+        unconstrained numbers."""
+        d = Layout.of(self.unconstrained).size
         if d > LARGEST_DENSE:
             raise InputError(f"the position has {d} numbers: a covariance is held for at most {LARGEST_DENSE}")
-        curvatures = hessian_all(target, self.position)
+        curvatures = hessian_all(target, self.unconstrained)
         values, vectors = np.linalg.eigh((curvatures + curvatures.T) / 2)
         if not (np.isfinite(values).all() and values[0] > 0):
             raise InputError(
@@ -114,11 +118,25 @@ def find_mode(
 
     L-BFGS: Liu and Nocedal (1989), https://doi.org/10.1007/BF01589116.
     """
-    position = target.init if init is None else init
-    if position is None:
+    if target.init is None and init is None:
         raise InputError("no start: give find_mode(target, init), or the target an `init`")
     if not target.has_potential:
         raise InputError("find_mode needs the potential, but this target gives gradients only")
+    target = begun_at(target, init)
+    position = target.init if init is None else sampled(target, init)
+    return found_mode(target, position, batch_size, tolerance=tolerance, evaluations=evaluations, seed=seed)
+
+
+def found_mode(
+    target: Target,
+    position: PyTree,
+    batch_size: int | None = None,
+    *,
+    tolerance: float = 0.01,
+    evaluations: int = 500,
+    seed: int = 0,
+) -> Mode:
+    """`find_mode`, from a position as chains hold it."""
     position = jax.tree.map(jnp.asarray, position)
     target.check(position)
     search = _ModeSearch(target, Layout.of(position), batch_size, seed)
@@ -129,10 +147,11 @@ def find_mode(
     # where values are rounded more coarsely than the tolerance asks, a tenth of a standard deviation is a mode found
     is_converged = distance <= (max(tolerance, 0.1) if is_stuck else tolerance)
     if not is_converged:
-        warnings.warn(search.complaint(place, distance), stacklevel=2)
+        warnings.warn(search.complaint(place, distance), stacklevel=3)
     potential, norm = jnp.asarray(place.value, search.layout.dtype), float(np.linalg.norm(place.gradient))
     end, whitening = search.position(place.point), search.last_whitening
-    return Mode(end, potential, norm, search.evaluations, distance, is_converged, whitening, search.hessians)
+    known = (potential, norm, search.evaluations, distance, is_converged, whitening, search.hessians)
+    return Mode(seen(target.coordinates, end), *known, unconstrained=end)
 
 
 class Evaluated(NamedTuple):

@@ -47,7 +47,7 @@ def traced(function: Callable, *arguments: Any) -> tuple[str, list[np.ndarray]]:
 
 def constants(closed: Any) -> list[np.ndarray]:
     """Every constant of a closed jaxpr, and of all that is called within it: their values are not in its text."""
-    return [_as_numbers(constant) for constant in _constants(closed)]
+    return [as_numbers(constant) for constant in _constants(closed)]
 
 
 def traced_digest(function: Callable, *arguments: Any) -> str:
@@ -61,7 +61,7 @@ def without_addresses(text: str) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
-def _as_numbers(constant: Any) -> np.ndarray:
+def as_numbers(constant: Any) -> np.ndarray:
     """Typed keys have no NumPy dtype: their data stand for them."""
     is_key = isinstance(constant, jax.Array) and jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(constant) if is_key else constant)

@@ -152,7 +152,8 @@ class Kernel(eqx.Module):
         """One step with its random numbers at hand, so that a loop can draw them ahead."""
         probed = self.probe(state, draws, step_size, temperature)
         reads_potential = self.recipe.reads_potential(state.phase)
-        evaluations = evaluate(self.target, probed.phase.position, batch, reads_potential)
+        target = self.target.tempered(temperature)
+        evaluations = evaluate(target, probed.phase.position, batch, reads_potential)
         return self.finish(probed, evaluations, draws, step_size, batch, temperature)
 
     def probe(self, state: State, draws: Any, step_size: Any, temperature: Any = 1.0) -> State:
@@ -204,7 +205,8 @@ class Kernel(eqx.Module):
                 "eg.Leapfrog with a Metropolis test needs all data, but a batch was given: drop batch_size, or use a "
                 "recipe with friction (eg.sghmc)"
             )
-        phase, potential, gradient, accepted = self.integrator.step(self.recipe, self.target, state.phase, key, setting)
+        target = self.target.tempered(setting.temperature)
+        phase, potential, gradient, accepted = self.integrator.step(self.recipe, target, state.phase, key, setting)
         never = jnp.asarray(jnp.inf, potential.dtype)
         info = StepInfo(potential, jnp.zeros((), jnp.int32), never, accepted, tree.norm(gradient), phase)
         return State(phase, state.noise, state.steps + 1), info

@@ -215,6 +215,21 @@ def unnamed(variables: Mapping[str, Any]) -> PyTree:
     return nested
 
 
+def as_tree_of(values: PyTree, like: PyTree, axes: int, path: Any) -> PyTree:
+    """What the file at `path` gave by name, leaves with so many leading axes, in the structure of `like`."""
+    got, expected = named(values), named(like)
+    for name in expected:
+        if name not in got:
+            raise InputError(f"{path} has no {name}, which a position like that has: it holds {', '.join(got)}")
+        shape, wanted = tuple(np.shape(got[name])[axes:]), tuple(np.shape(expected[name]))
+        if shape != wanted:
+            raise InputError(f"{name} has shape {shape} in {path}, but {wanted} in a position like that")
+    unknown = [name for name in got if name not in expected]
+    if unknown:
+        raise InputError(f"{path} holds {unknown[0]}, which a position like that has not")
+    return jax.tree.unflatten(jax.tree.structure(like), [got[name] for name in expected])
+
+
 def _check_name(name: str, names: Mapping[str, Any]) -> None:
     if not name.strip("."):
         raise InputError(f"a part of the position is named {name!r}: a variable in a file needs a name")

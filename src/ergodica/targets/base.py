@@ -8,6 +8,7 @@ import equinox as eqx
 from jaxtyping import Array, PyTree
 
 from ergodica.data.source import Source
+from ergodica.targets.coordinates import Coordinates
 
 if TYPE_CHECKING:  # as Equinox advises: type checkers do not follow its own AbstractClassVar
     from typing import ClassVar as AbstractClassVar
@@ -34,9 +35,11 @@ class Target(eqx.Module):
     has_potential: AbstractClassVar[bool]
     """False if only gradients can be had."""
     init: eqx.AbstractVar[PyTree]
-    """An example of the position, or None."""
+    """An example of the position, or None; as it is sampled, as all positions that a target is asked about."""
     domain: eqx.AbstractVar[PyTree]
     """None, a Box, or a pytree prefix of the position made of them."""
+    coordinates: eqx.AbstractVar[Coordinates | None]
+    """Between positions and what the user's functions see of them; None where that is the same."""
     truth: eqx.AbstractVar[Truth | None]
     """What is known of the law, or None."""
     data: eqx.AbstractVar[PyTree]
@@ -63,6 +66,10 @@ class Target(eqx.Module):
     @abstractmethod
     def check(self, position: PyTree) -> None:
         """Raise InputError if sampling cannot start at `position`. Call it outside `jit`: it looks at values."""
+
+    @abstractmethod
+    def tempered(self, temperature: Any) -> "Target":
+        """The target whose potential is U(x(u)) - T log|J(u)| for this T; itself where there is no Jacobian."""
 
     @abstractmethod
     def without_data(self) -> "Target":

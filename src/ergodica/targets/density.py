@@ -1,14 +1,23 @@
 """A target given by its potential."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
-from ergodica.targets.position import check_evaluation, check_position, real_scalar, run_once
+from ergodica.targets.coordinates import (
+    Coordinates,
+    at_temperature,
+    begin,
+    check_start,
+    has_jacobian,
+    jacobian_share,
+    seen,
+)
+from ergodica.targets.position import check_evaluation, position_dtype, real_scalar, run_once
 
 
 class Density(Target):
@@ -22,6 +31,8 @@ class Density(Target):
         init: an example of the position, any pytree of floating arrays; a run that is given no start begins here.
         domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
         truth: what is known of the law, for tests of samplers.
+        transform: one of `eg.transforms`, or a pytree of them like the position, None where a part has none: chains
+            move in the unconstrained variable, and `potential`, `init`, `keep` and draws see the constrained one.
 
     Example:
         >>> import ergodica as eg
@@ -37,6 +48,8 @@ class Density(Target):
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    coordinates: Coordinates | None
+    temperature: Any
     data: None = None
 
     def __init__(
@@ -45,14 +58,14 @@ class Density(Target):
         init: PyTree = None,
         domain: PyTree = None,
         truth: Truth | None = None,
+        transform: PyTree = None,
     ):
         if not callable(potential):
             raise InputError(
                 f"potential is {potential!r}: expected a function of the position that returns the scalar U"
             )
-        if init is not None:
-            check_position(init, None, domain)
-        self.function, self.init, self.domain, self.truth = potential, init, domain, truth
+        self.init, self.coordinates = begin(init, domain, transform)
+        self.function, self.domain, self.truth, self.temperature = potential, domain, truth, 1.0
 
     @property
     def size(self) -> None:
@@ -64,14 +77,18 @@ class Density(Target):
                 "a batch was given to a Density, which has no data: leave batch_size out, or use "
                 "eg.Posterior(log_prior, log_likelihood, data)"
             )
-        return real_scalar(self.function, "potential", position)
+        value = real_scalar(self.function, "potential", seen(self.coordinates, position), position_dtype(position))
+        return value - jacobian_share(self, position) if has_jacobian(self) else value
 
     def evaluate(self, position: PyTree, batch: PyTree = None) -> tuple[Array, PyTree]:
         return jax.value_and_grad(self.potential)(position, batch)
 
     def check(self, position: PyTree) -> None:
-        check_position(position, self.init, self.domain)
+        check_start(self, position)
         check_evaluation(*run_once(Density.evaluate, self, position))
+
+    def tempered(self, temperature: Any) -> "Density":
+        return at_temperature(self, temperature)
 
     def without_data(self) -> "Density":
         return self

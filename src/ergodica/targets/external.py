@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ergodica.errors import InputError
 from ergodica.targets.base import Target, Truth
-from ergodica.targets.position import check_position
+from ergodica.targets.coordinates import Coordinates, begin, check_start
 from ergodica.tree import first_non_finite, is_traced, named_leaves
 
 
@@ -28,8 +28,9 @@ class External(Target):
     Metropolis test) refuse it. A run calls the function between two compiled halves of a step.
 
     Args:
-        gradient: gradient(position, batch, seed) takes the position as NumPy arrays, one item of `batches`, and an
-            integer for its own randomness; it returns an unbiased estimate of the gradient of U, like the position.
+        gradient: gradient(position, batch, seed) takes the position as NumPy arrays (a network with such arrays in it),
+            one item of `batches`, and an integer for its own randomness; it returns an unbiased estimate of the
+            gradient of U, like the position.
         batches: an iterable of batches, each handed to `gradient` as it is.
         init: an example of the position; a run that is given no start begins here.
         domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
@@ -48,6 +49,7 @@ class External(Target):
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    coordinates: Coordinates | None
     _batches: OpaqueLeaf | None
     data: None = None
 
@@ -57,6 +59,7 @@ class External(Target):
         batches: Iterable[Any],
         init: PyTree = None,
         domain: PyTree = None,
+        transform: None = None,
     ):
         if not callable(gradient):
             raise InputError(f"gradient is {gradient!r}: expected a function gradient(position, batch, seed)")
@@ -66,10 +69,14 @@ class External(Target):
             )
         if isinstance(batches, list | tuple) and not batches:
             raise InputError("batches is empty: expected at least one batch")
-        if init is not None:
-            check_position(init, None, domain)
+        if transform is not None:
+            raise InputError(
+                "an External target has no potential to correct by the Jacobian of a transform: change the variable in "
+                "your gradient, or give the potential with eg.Density or eg.Posterior"
+            )
+        self.init, self.coordinates = begin(init, domain, None)
         self.gradient, self._batches = gradient, OpaqueLeaf(batches)
-        self.init, self.domain, self.truth = init, domain, None
+        self.domain, self.truth = domain, None
 
     @property
     def size(self) -> None:
@@ -90,7 +97,11 @@ class External(Target):
                 "the gradient of an External target was requested inside jit, vmap or grad: it is computed outside "
                 "JAX, so call gradient_at between compiled steps"
             )
-        gradient = self.gradient(jax.tree.map(np.asarray, position), batch, seed)
+        seen = jax.tree.map(np.asarray, position)
+        if self.coordinates is None:
+            gradient = self.gradient(seen, batch, seed)
+        else:
+            gradient = self.coordinates.take_apart(self.gradient(self.coordinates.assemble(seen), batch, seed))
         got, expected = jax.tree.structure(gradient), jax.tree.structure(position)
         if got != expected:
             raise InputError(f"gradient returned structure {got}, expected that of the position, {expected}")
@@ -116,7 +127,10 @@ class External(Target):
 
     def check(self, position: PyTree) -> None:
         # The gradient is not tried: `batches` may be a stream that cannot be rewound.
-        check_position(position, self.init, self.domain)
+        check_start(self, position)
+
+    def tempered(self, temperature: Any) -> "External":
+        return self
 
     def without_data(self) -> "External":
         return self if self._batches is None else eqx.tree_at(lambda target: target._batches, self, None)

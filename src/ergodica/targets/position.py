@@ -20,16 +20,8 @@ def check_position(position: PyTree, init: PyTree, domain: PyTree) -> None:
 
     Without values (inside `jit`) only shapes are looked at.
     """
+    check_arrays(position)
     leaves = named_leaves(position, "position")
-    for name, leaf in leaves:
-        if not is_array(leaf):
-            kind = type(leaf).__name__
-            raise InputError(f"{name} is {leaf!r} ({kind}): expected a floating array, as jnp.asarray(0.5)")
-        if not jnp.issubdtype(leaf.dtype, np.floating):
-            raise InputError(
-                f"{name} has dtype {leaf.dtype}: expected a floating array, a gradient is taken with respect to it; "
-                "convert it with .astype(float)"
-            )
     if not any(leaf.size for _, leaf in leaves):
         raise InputError(f"the position holds no numbers ({position!r}): expected a pytree of floating arrays")
     if init is not None:
@@ -43,6 +35,19 @@ def check_position(position: PyTree, init: PyTree, domain: PyTree) -> None:
     outside = first_outside(domain, position)
     if outside is not None:
         raise InputError(f"{outside}, the domain of this target: start inside it")
+
+
+def check_arrays(position: PyTree) -> None:
+    """Raise InputError unless all leaves are floating arrays."""
+    for name, leaf in named_leaves(position, "position"):
+        if not is_array(leaf):
+            kind = type(leaf).__name__
+            raise InputError(f"{name} is {leaf!r} ({kind}): expected a floating array, as jnp.asarray(0.5)")
+        if not jnp.issubdtype(leaf.dtype, np.floating):
+            raise InputError(
+                f"{name} has dtype {leaf.dtype}: expected a floating array, a gradient is taken with respect to it; "
+                "convert it with .astype(float)"
+            )
 
 
 def _check_like(position: PyTree, init: PyTree) -> None:
@@ -72,15 +77,15 @@ def real_array(value: Any, name: str) -> Array:
     return array
 
 
-def real_scalar(function: Callable, name: str, position: PyTree) -> Array:
-    """What the user's `function`, called `name` in messages, returns for the position: a scalar in its widest dtype."""
-    array = real_array(function(jax.tree.map(jnp.asarray, position)), name)
+def real_scalar(function: Callable, name: str, position: PyTree, dtype: Any) -> Array:
+    """What the user's `function`, called `name` in messages, returns for the position: a scalar in this dtype."""
+    array = real_array(function(position), name)
     if array.shape != ():
         raise InputError(
             f"{name} returned shape {array.shape}, expected a scalar: "
             "it is one number for the whole position, so end it with jnp.sum(...)"
         )
-    return array.astype(position_dtype(position))
+    return array.astype(dtype)
 
 
 def run_once(function: Callable, *arguments: PyTree) -> PyTree:

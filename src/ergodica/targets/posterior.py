@@ -20,9 +20,17 @@ from ergodica.data.source import row_count, take_rows
 from ergodica.errors import InputError
 from ergodica.host.validate import whole
 from ergodica.targets.base import DataTarget, Target, Truth
+from ergodica.targets.coordinates import (
+    Coordinates,
+    at_temperature,
+    begin,
+    check_start,
+    has_jacobian,
+    jacobian_share,
+    seen,
+)
 from ergodica.targets.position import (
     check_evaluation,
-    check_position,
     position_dtype,
     real_array,
     real_scalar,
@@ -52,6 +60,8 @@ class Posterior(DataTarget):
         init: an example of the position; a run that is given no start begins here.
         domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
         truth: what is known of the law, for tests of samplers.
+        transform: one of `eg.transforms`, or a pytree of them like the position, None where a part has none: chains
+            move in the unconstrained variable; your functions, `init`, `keep` and draws see the constrained one.
 
     Example:
         >>> import ergodica as eg
@@ -74,6 +84,8 @@ class Posterior(DataTarget):
     init: PyTree
     domain: PyTree
     truth: Truth | None
+    coordinates: Coordinates | None
+    temperature: Any
     _size: int = eqx.field(static=True)
 
     def __init__(
@@ -84,16 +96,16 @@ class Posterior(DataTarget):
         init: PyTree = None,
         domain: PyTree = None,
         truth: Truth | None = None,
+        transform: PyTree = None,
     ):
         for name, function in (("log_prior", log_prior), ("log_likelihood", log_likelihood)):
             if not callable(function):
                 raise InputError(
                     f"{name} is {function!r}: expected a function, as in eg.Posterior(log_prior, log_likelihood, data)"
                 )
-        if init is not None:
-            check_position(init, None, domain)
+        self.init, self.coordinates = begin(init, domain, transform)
         self.log_prior, self.log_likelihood = log_prior, log_likelihood
-        self.init, self.domain, self.truth = init, domain, truth
+        self.domain, self.truth, self.temperature = domain, truth, 1.0
         self.data, self._size = as_data(data)
 
     @property
@@ -127,7 +139,7 @@ class Posterior(DataTarget):
         return jax.vmap(jax.grad(one), in_axes=(None, 0))(position, self._rows_or_all(batch))
 
     def prior_gradient(self, position: PyTree) -> PyTree:
-        """The gradient of -log_prior."""
+        """The gradient of -log_prior, with the Jacobian's share."""
         return jax.grad(lambda q: -self._log_prior(q))(position)
 
     def share(self, position: PyTree, rows: PyTree, weights: Array, prior_weight: Array) -> Array:
@@ -151,7 +163,7 @@ class Posterior(DataTarget):
 
     def check(self, position: PyTree) -> None:
         # Of a large data set an even spread of rows is looked at: it costs no pass over the data.
-        check_position(position, self.init, self.domain)
+        check_start(self, position)
         if self.data is None:
             _check_prior(self._log_prior(position))
             return
@@ -185,6 +197,9 @@ class Posterior(DataTarget):
             jax.eval_shape(self._terms, position, batch)
             known.add(kind)
 
+    def tempered(self, temperature: Any) -> "Posterior":
+        return at_temperature(self, temperature)
+
     def without_data(self) -> "Posterior":
         return self if self.data is None else eqx.tree_at(lambda target: target.data, self, None)
 
@@ -200,13 +215,15 @@ class Posterior(DataTarget):
         return evaluate_all(self, jax.tree.map(jnp.asarray, position))
 
     def _log_prior(self, position: PyTree) -> Array:
-        return real_scalar(self.log_prior, "log_prior", position)
+        """With T log|J|: what is not multiplied by N/n."""
+        value = real_scalar(self.log_prior, "log_prior", seen(self.coordinates, position), position_dtype(position))
+        return value + jacobian_share(self, position) if has_jacobian(self) else value
 
     def _terms(self, position: PyTree, batch: PyTree) -> Array:
         n = row_count(batch, "batch")
         if n == 0:
             raise InputError("the batch has 0 rows: expected at least one")
-        terms = real_array(self.log_likelihood(jax.tree.map(jnp.asarray, position), batch), "log_likelihood")
+        terms = real_array(self.log_likelihood(seen(self.coordinates, position), batch), "log_likelihood")
         if terms.shape == (n,):
             return terms
         if terms.shape == ():

@@ -16,7 +16,7 @@ from jaxtyping import PyTree
 
 from ergodica.compiling import sound_filter_jit
 from ergodica.errors import InputError
-from ergodica.gradients.mode import LARGEST_DENSE, Mode, find_mode
+from ergodica.gradients.mode import LARGEST_DENSE, Mode, found_mode
 from ergodica.targets import Posterior, Target
 from ergodica.targets.domain import contains
 from ergodica.targets.posterior import evaluate_all, hessian_all
@@ -142,17 +142,17 @@ def laplace(target: Target, position: PyTree, seed: int = 0) -> Laplace:
 def _mode(target: Target, position: PyTree) -> Mode:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return find_mode(target, position)
+        return found_mode(target, position)
 
 
 def _peak(target: Target, layout: Layout, mode: Mode) -> tuple[Peak, float]:
     """The mode with its widths, and how many products with the matrix of second derivatives that took."""
-    point = np.asarray(layout.ravel(mode.position), np.float64)
+    point = np.asarray(layout.ravel(mode.unconstrained), np.float64)
     if layout.size > LARGEST_DENSE:
-        root, slowest, lowest, count = low_rank_root(target, mode.position, layout)
+        root, slowest, lowest, count = low_rank_root(target, mode.unconstrained, layout)
         is_proper = bool(mode.is_converged and lowest > 0)
         return Peak(point, root, float(mode.potential), is_proper, slowest), count
-    curvatures = hessian_all(target, mode.position)
+    curvatures = hessian_all(target, mode.unconstrained)
     curvatures = (curvatures + curvatures.T) / 2
     if not mode.is_converged:  # at a wall, say, from which the density falls off like exp(-g q): 1/g is a width too
         slope = _evaluated(target, layout, point)[1]

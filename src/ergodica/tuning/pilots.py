@@ -14,6 +14,7 @@ from jaxtyping import PyTree
 from scipy.stats import norm
 
 from ergodica.diagnostics.accuracy import MeasuredNumbers, Sums, measured, sums
+from ergodica.driver.constrained import as_sampled
 from ergodica.driver.run import Run
 from ergodica.tuning.ladder import (
     HOPELESS_R_HAT,
@@ -70,7 +71,7 @@ def metropolis(plan: Settings, place: Place) -> Outcome:
     apart = settings.arguments["init"].positions if settings.laplace.others else None
     pilot = None
     for number, steps in enumerate(PILOT_STEPS):
-        request = replace(settings.request, keep="draws")
+        request = replace(settings.request, keep=as_sampled(settings.request))
         shown = replace(settings, request=request).with_way(settings.way, FIRST_PILOT_RUNG + number, steps)
         rung = finite_rung(shown, place, f"pilot {number + 1}", lambda *_: None)
         if rung is None:

@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.build import kept_shapes
+from ergodica.driver.constrained import as_begun, kept_of
 from ergodica.driver.request import LARGEST_SEED, PerChain, Request, Same
 from ergodica.errors import InputError
 from ergodica.gradients.control import ControlVariates
@@ -19,6 +20,8 @@ from ergodica.integrators import Leapfrog, Splitting
 from ergodica.report import paragraph, plain
 from ergodica.samplers import hmc, sghmc
 from ergodica.targets import Posterior, Target
+from ergodica.targets.coordinates import sampled
+from ergodica.targets.networks import is_start_function
 from ergodica.tuning.curvature import PosteriorRoot
 from ergodica.tuning.laplace import Laplace, laplace
 from ergodica.tuning.noise import Noise, noise_of
@@ -60,7 +63,7 @@ class Settings:
     kept: int = 1
     rung: int = 1
     starts: tuple[PyTree, ...] | None = None
-    """Where chains begin; None: around the modes."""
+    """Where chains begin, as they hold it; None: around the modes."""
 
     @property
     def way(self) -> SamplingWay:
@@ -108,15 +111,15 @@ class Settings:
             request.target, request.chains, START_WIDTHS, request.seed, request.temperature
         )
         found: dict[str, Any] = {
-            "init": PerChain(starts), "steps": self.steps, "step_size": way.step_size, "warmup": way.warmup,
-            "thin": way.thin, "chains": request.chains, "seed": self.seed, "temperature": request.temperature,
-            "keep": request.keep,
+            "init": PerChain(starts, request.target.coordinates), "steps": self.steps, "step_size": way.step_size,
+            "warmup": way.warmup, "thin": way.thin, "chains": request.chains, "seed": self.seed,
+            "temperature": request.temperature, "keep": request.keep,
         }  # fmt: skip
         if way.method == "Metropolis":
             return {"recipe": hmc(scale=scale), "integrator": Leapfrog(way.leaps)} | found
         found = {"recipe": sghmc(way.friction, scale=scale), "integrator": Splitting()} | found
         if way.batch_size is not None:
-            found |= {"batch_size": way.batch_size, "estimator": ControlVariates(self.mode)}
+            found |= {"batch_size": way.batch_size, "estimator": ControlVariates(self.mode, is_sampled=True)}
         return found
 
     def with_way(self, way: SamplingWay, rung: int, steps: int | None = None) -> "Settings":
@@ -217,6 +220,7 @@ def tune(
 
 def settings_for(request: Request) -> Settings:
     """The plan for what was requested."""
+    request = as_begun(request)
     position = checked(request)
     target = request.target
     with spinner("looking for modes", request.progress):
@@ -231,8 +235,8 @@ def settings_for(request: Request) -> Settings:
 
 def planned(request: Request, position: PyTree, found: Laplace, noise: Noise | None, costs: Costs) -> Settings:
     """The plan, from what was measured."""
-    keep = request.keep if callable(request.keep) else None
-    kept = found.size
+    keep = kept_of(request)
+    keep, kept = keep if callable(keep) else None, found.size
     if keep is not None:
         leaves = jax.tree.leaves(jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keep(q)), position))
         kept = sum(leaf.size for leaf in leaves)
@@ -279,15 +283,13 @@ def checked(request: Request) -> PyTree:
             "tuning needs rows that can be read more than once, and these come as a stream of batches: use eg.data.npy "
             f"or eg.data.parquet, or {by_hand}"
         )
-    position = target.init if request.init is None else request.init
-    if isinstance(position, Same):
-        position = position.position
-    if callable(position):
-        position = position(jax.random.key(request.seed, impl="threefry2x32"))
-    if position is None:
+    given = request.init.position if isinstance(request.init, Same) else request.init
+    if is_start_function(given):
+        given = given(jax.random.key(request.seed, impl="threefry2x32"))
+    if given is None and target.init is None:
         raise InputError("no start: give eg.sample(target, init=position), or the target an `init`")
-    position = jax.tree.map(jnp.asarray, position)
+    position = jax.tree.map(jnp.asarray, target.init if given is None else sampled(target, given))
     target.check(position)
-    if callable(request.keep):
-        kept_shapes(request.keep, position)
+    if callable(keep := kept_of(request)):
+        kept_shapes(keep, position)
     return position

@@ -23,8 +23,9 @@ from jaxtyping import PyTree
 
 from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.checkpoint import check_same, reading, starting_over
+from ergodica.driver.constrained import as_begun, kept_of
 from ergodica.driver.execute import execute
-from ergodica.driver.identity import data_digest
+from ergodica.driver.identity import coordinates_digest, data_digest
 from ergodica.driver.part_folder import part_folder
 from ergodica.driver.request import Request, words
 from ergodica.driver.run import Run, load
@@ -89,10 +90,12 @@ def _on_disk(request: Request) -> Run:
     check_name(folder)
     advice = f"the same call with resume=True (command line: --resume) resumes {out}"
     with Lock.beside(out), answered_interrupts(advice):
+        request = as_begun(request)
         position = checked(request)
         identity = _identity(request, position)
         if request.resume and out.exists():
-            return _finished(out, folder, identity)
+            found = _finished(out, folder, identity)
+            return found if request.target.coordinates is None else as_drawn(found, request, position)
         check_free(out)
         with keeping_programs():
             plan = _plan(request, position, identity, out, folder)
@@ -109,11 +112,12 @@ def _on_disk(request: Request) -> Run:
 def _identity(request: Request, position: PyTree) -> dict[str, Any]:
     """What must be the same for a run to be resumed."""
     target = request.target
-    bare, keep = target.without_data(), request.keep
+    bare, keep = target.without_data(), kept_of(request)
     rows = None if target.size is None else target.rows(np.arange(min(2, target.size)))  # type: ignore[attr-defined]
     kept = "draws" if not callable(keep) else traced_digest(keep, position)
     accuracy = words(request.accuracy or Accuracy())
-    return plain({
+    known = {} if target.coordinates is None else {"coordinates": coordinates_digest(target.coordinates)}
+    return plain(known | {
         "tuned": PLAN_FORMAT, "model": traced_digest(lambda q, batch: bare.evaluate(q, batch), position, rows),
         "data": data_digest(target), "start": digest(*(np.asarray(leaf) for leaf in jax.tree.leaves(position))),
         "keep": kept, "accuracy": accuracy, "chains": request.chains, "seed": request.seed,
@@ -212,7 +216,7 @@ def _place(folder: Path) -> Place:
     def made(settings: Settings, label: str, longer: Longer) -> Run:
         out, state = folder / f"rung-{settings.rung}.nc", folder / f"rung-{settings.rung}.json"
         if out.exists():
-            return _as_drawn(load(out), settings)
+            return as_drawn(load(out), settings.request, settings.laplace.layout.like())
         lengths = _lengths(state, folder)
 
         def noted(posterior: PyTree, stats: Any) -> int | None:
@@ -240,10 +244,11 @@ def _lengths(state: Path, folder: Path) -> list[int]:
         return seal.unsealed(json.loads(state.read_text()), state, starting_over(folder))["lengths"]
 
 
-def _as_drawn(run: Run, settings: Settings) -> Run:
+def as_drawn(run: Run, request: Request, like: PyTree) -> Run:
     """With the tree that the draws had, of which a file knows only the names: decisions go by the order of numbers."""
-    like, keep = settings.laplace.layout.like(), settings.request.keep
+    keep = kept_of(request)
     like = jax.eval_shape(keep, like) if callable(keep) else like
     found = named(run.posterior)
     leaves = [np.asarray(found[name], leaf.dtype) for name, leaf in named(like).items()]
-    return replace(run, posterior=jax.tree.unflatten(jax.tree.structure(like), leaves))
+    posterior = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return replace(run, posterior=posterior, coordinates=request.target.coordinates)

@@ -21,6 +21,7 @@ from ergodica.host.validate import kind_of
 from ergodica.phase import Evaluation, Phase, Point
 from ergodica.recipe import Recipe
 from ergodica.targets import Target
+from ergodica.targets.coordinates import begun_at, sampled
 from ergodica.tree import Layout, entry, named_leaves
 
 MOST_NAMES = 1000  # coordinates that are called by their names
@@ -134,16 +135,19 @@ def coordinate_names(phase: PyTree, root: str = "", limit: float = MOST_NAMES) -
     return tuple(names)
 
 
-def checked_position(who: str, target: Target, position: PyTree, advice: str) -> PyTree:
-    """The position to look at, by default the target's `init`; refuses a target without a potential."""
+def checked_position(
+    who: str, target: Target, position: PyTree, advice: str, temperature: float
+) -> tuple[Target, PyTree]:
+    """The target at this temperature, and the position to look at, as chains hold it, by default the target's `init`;
+    refuses a target without a potential."""
     if not isinstance(target, Target) or not target.has_potential:
         raise InputError(
             f"{who} needs a target with a potential (eg.Density, eg.Posterior), got {kind_of(target)}: {advice}"
         )
-    position = target.init if position is None else position
-    if position is None:
+    if position is None and target.init is None:
         raise InputError(f"no position: give {who} position=, an example of it, or give the target an `init`")
-    return position
+    target = begun_at(target, position).tempered(temperature)
+    return target, target.init if position is None else sampled(target, position)
 
 
 def widened(x: PyTree) -> PyTree:

@@ -65,7 +65,8 @@ def audit(
         step: step(key, position, step_size) -> position; with a state of its own step(key, state, step_size) -> state.
             In JAX, or plain NumPy: then `key` is a `np.random.Generator`, and the step is called in a Python loop.
         target: eg.Density, eg.Posterior or one of eg.gallery, whose potential U the step claims to sample.
-        position: an example of it; by default `target.init`.
+        position: an example of it; by default `target.init`. With `transform=` of the target, or a network, the step is
+            one of the position as chains hold it (`target.init`).
         init: init(key, position) -> state, or init(position) -> state, for a step with a state of its own; or
             init(position, key), where the name of the second says that it is one.
         read: read(state) -> position; by default state.position.
@@ -96,7 +97,7 @@ def audited(
 ) -> Audit:  # fmt: skip
     """The audit, which tells the share of its work that is done."""
     advice = "an audit needs one that JAX can differentiate, as eg.Density(potential, init=position)"
-    position = checked_position("audit", target, position, advice)
+    target, position = checked_position("audit", target, position, advice, temperature)
     target.check(position)
     temperature, effort = positive_number("temperature", temperature), positive_number("effort", effort)
     step_size = None if step_size is None else positive_number("step_size", step_size)

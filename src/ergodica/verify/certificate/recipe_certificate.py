@@ -70,7 +70,7 @@ def certify(
     if not isinstance(recipe, Recipe):
         raise InputError(f"certify takes an eg.Recipe, got {type(recipe).__name__}; for functions: eg.certify_sde")
     advice = "certify the recipe on a small density with positions of the same kind"
-    position = checked_position("certify", target, position, advice)
+    target, position = checked_position("certify", target, position, advice, temperature)
     points = whole("points", points, 1)
     temperature, seed = positive_number("temperature", temperature), whole("seed", seed)
     with jax.enable_x64(True), spinner("certifying"):

@@ -84,7 +84,8 @@ def exact_law(
     """
     if not isinstance(recipe, Recipe):
         raise InputError(f"exact_law takes the recipe first, then the target; the first is a {type(recipe).__name__}")
-    start = checked_position("exact_law", target, position, "it must see that the law is Gaussian")
+    advice = "it must see that the law is Gaussian"
+    target, start = checked_position("exact_law", target, position, advice, temperature)
     if target.domain is not None:
         raise InputError(
             "the target has a domain: a chain that reflects is not linear; leave the domain out, or use a run"

@@ -93,10 +93,10 @@ class SiteCoordinates(Coordinates):
     Supports may depend on other sites, so that each way is a call of the model.
     """
 
-    call: sites.Call
-    rows: dict[str, PyTree]
+    call: sites.Call = eqx.field(kw_only=True)
+    rows: dict[str, PyTree] = eqx.field(kw_only=True)
     """Some that stand for any: nothing here depends on their values."""
-    split: Split = eqx.field(static=True)
+    split: Split = eqx.field(static=True, kw_only=True)
 
     def __init__(self, call: sites.Call, rows: dict[str, PyTree], split: Split):
         self.call, self.rows, self.split = call, rows, split

@@ -5,6 +5,7 @@ values of the rows is read off the traced program.
 """
 
 from itertools import combinations
+from numbers import Real
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -58,12 +59,16 @@ class Kind(NamedTuple):
     def of(site: dict[str, Any]) -> "Kind":
         if site["type"] == "plate":
             return Kind("plate", size=site["args"][0])
-        if site["type"] == "param" and not any(map(is_array, jax.tree.leaves(site["value"]))):
+        if site["type"] == "param" and not any(map(_is_number, jax.tree.leaves(site["value"]))):
             return Kind("none")  # the shapes of a random module, whose weights are sites of their own
         if not is_latent(site):
             return Kind(site["type"])
         discrete = site["fn"].support.is_discrete
         return Kind("sample", True, discrete, not discrete and is_constrained(site))
+
+
+def _is_number(leaf: Any) -> bool:
+    return is_array(leaf) or isinstance(leaf, Real)
 
 
 class Outline(NamedTuple):

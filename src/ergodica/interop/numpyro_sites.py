@@ -7,6 +7,7 @@ and not observed, and its value x is constrained to the support of its distribut
 import inspect
 from collections.abc import Callable, Iterator
 from functools import reduce
+from threading import RLock
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +27,7 @@ from ergodica.errors import InputError
 from ergodica.tree import is_array
 
 Sites = dict[str, dict[str, Any]]
+ONE_AT_A_TIME = RLock()  # NumPyro has one stack of handlers for all threads, and chains may be traced on theirs
 
 
 class Call(eqx.Module):
@@ -46,11 +48,12 @@ class Call(eqx.Module):
         args, kwargs = list(args), dict(kwargs)
         for name, place in self.places:
             (kwargs if isinstance(place, str) else args)[place] = rows[name]  # type: ignore[index,call-overload]
-        way = {"substitute_fn": substitute} if callable(substitute) else {"data": substitute}
+        way: Any = {"substitute_fn": substitute} if callable(substitute) else {"data": substitute}
         length = row_count(rows, "batch") if rows else 0
         # seed is innermost, so that it has given a key to those latent sites that a function substitutes
         model = handlers.substitute(handlers.seed(self.model, 0), **way)
-        return handlers.trace(WholePlates(model, self.row_plates, length)).get_trace(*args, **kwargs)
+        with ONE_AT_A_TIME:
+            return handlers.trace(WholePlates(model, self.row_plates, length)).get_trace(*args, **kwargs)
 
 
 class Known:
@@ -77,7 +80,7 @@ class WholePlates(Messenger):
             msg["kwargs"]["event_dim"] = None  # nothing is left to select
         elif msg["type"] == "sample":
             for frame in msg["cond_indep_stack"]:
-                size = self.sizes[frame.name]
+                size = self.sizes.get(frame.name, frame.size)
                 if frame.size != size:  # a plate of the rows, which multiplied by size / length: the target does that
                     msg["scale"] = msg["scale"] * (frame.size / size)
 
@@ -168,7 +171,7 @@ def log_jacobian(call: Call, u: dict[str, Array], rows: dict[str, PyTree] | None
     return reduce(jnp.add, parts)
 
 
-def any_start(site: dict[str, Any]) -> Array | None:
+def any_start(site: dict[str, Any]) -> Any:
     """NumPyro's own start of a latent site, for its shape; none for discrete ones, which are drawn."""
     return init_to_uniform(site) if is_latent(site) and not site["fn"].support.is_discrete else None
 

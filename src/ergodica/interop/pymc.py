@@ -100,13 +100,13 @@ class Potential(eqx.Module):
 class VariableCoordinates(Coordinates):
     """Between PyMC's transformed values of the free variables and the constrained ones."""
 
-    names: tuple[str, ...] = eqx.field(static=True)
-    computed: tuple[str, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True, kw_only=True)
+    computed: tuple[str, ...] = eqx.field(static=True, kw_only=True)
     """Of deterministic variables."""
-    is_transformed: bool = eqx.field(static=True)
-    forward: Callable = eqx.field(static=True)
-    backward: Callable = eqx.field(static=True)
-    jacobian: Callable = eqx.field(static=True)
+    is_transformed: bool = eqx.field(static=True, kw_only=True)
+    forward: Callable = eqx.field(static=True, kw_only=True)
+    backward: Callable = eqx.field(static=True, kw_only=True)
+    jacobian: Callable = eqx.field(static=True, kw_only=True)
 
     def __init__(self, model: Any, plain: Any):
         """`plain` is the model without transforms."""

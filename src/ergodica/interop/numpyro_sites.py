@@ -46,6 +46,7 @@ class Call(eqx.Module):
         """All sites of one call, with latent values `substitute`: a dictionary, or a function of the site."""
         args, kwargs = self.arguments if self.known is None else self.known.arguments
         args, kwargs = list(args), dict(kwargs)
+        rows = jax.tree.map(jnp.asarray, rows)  # what NumPy has cannot be indexed by what is traced
         for name, place in self.places:
             (kwargs if isinstance(place, str) else args)[place] = rows[name]  # type: ignore[index,call-overload]
         way: Any = {"substitute_fn": substitute} if callable(substitute) else {"data": substitute}

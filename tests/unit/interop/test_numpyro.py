@@ -21,16 +21,6 @@ from tests.numpyro_models import MODELS, N, X, Y, schools_model
 ROWS = [name for name, case in MODELS.items() if case.rows]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def promotion():
-    """NumPyro's own functions are written for JAX's defaults; not by a context, which holds for one thread."""
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    jax.config.update("jax_numpy_rank_promotion", "allow")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", "strict")
-    jax.config.update("jax_numpy_rank_promotion", "raise")
-
-
 @functools.cache
 def made(name: str):
     case = MODELS[name]

@@ -31,16 +31,6 @@ def regression():
     return model
 
 
-@pytest.fixture(scope="module", autouse=True)
-def promotion():
-    """PyTensor's translation is written for JAX's defaults; not by a context, which holds for one thread."""
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    jax.config.update("jax_numpy_rank_promotion", "allow")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", "strict")
-    jax.config.update("jax_numpy_rank_promotion", "raise")
-
-
 @pytest.fixture(scope="module")
 def made(promotion):
     from ergodica.interop import pymc as bridge

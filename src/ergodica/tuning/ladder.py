@@ -19,6 +19,7 @@ from ergodica.diagnostics.accuracy import LEVERAGE, MeasuredNumbers, Sums, measu
 from ergodica.driver.execute import execute
 from ergodica.driver.request import Request
 from ergodica.driver.run import Run
+from ergodica.driver.work import NothingSampled
 from ergodica.errors import NonFiniteError
 from ergodica.tuning import law
 from ergodica.tuning.plan import LENGTH_MARGIN, SamplingWay
@@ -206,7 +207,7 @@ def finite_rung(settings: Settings, place: Place, label: str, longer: Longer) ->
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the report says what was met
             run = place.made(settings, f"{label}, step {settings.way.step_size:.2g}", longer)
-    except NonFiniteError:
+    except (NonFiniteError, NothingSampled):
         return None
     return LadderRung(settings, run, measured(run.posterior)) if run.is_finite else None
 

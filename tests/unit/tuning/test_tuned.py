@@ -381,3 +381,14 @@ def test_a_run_that_nothing_was_compared_with_is_not_called_exact(tuned):
     words = str(tuning_of(plan, ladder.Outcome(rung, None, None, False, [rung], "chains became non-finite")))
     assert "exact" not in words
     assert "bias       not known" in words
+
+
+def test_a_witness_that_loses_all_its_chains_at_once_is_none(tuned):
+    """As one that loses them later: the next rung takes its place."""
+    from ergodica.driver.work import NothingSampled
+    from ergodica.tuning import ladder
+
+    def made(*_):
+        raise NothingSampled("no chain is finite for more than 11 steps")
+
+    assert ladder.finite_rung(tuned.tuning.settings, ladder.Place(made), "witness", lambda *_: None) is None

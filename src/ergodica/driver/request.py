@@ -132,6 +132,7 @@ class Request:
             raise InputError(
                 "accuracy is for runs that are tuned: leave recipe, steps and step_size out, or leave accuracy out"
             )
+        self._check_optimisers()
         self._check_kinds()
         self.check_numbers()
         if self.total >= 2**31:
@@ -156,16 +157,17 @@ class Request:
         structure.check_temperature(self.temperature)
         check_keep(self.keep)
 
+    def _check_optimisers(self) -> None:
+        for given in (self.recipe, self.step_size, self.integrator, self.warmup):
+            if isinstance(given, tuple) and hasattr(given, "init") and hasattr(given, "update"):  # of optax
+                raise InputError(
+                    "an optimiser is no sampler: rescaling or clipping noisy gradients while sampling changes the law; "
+                    "give a recipe and a step_size, and the optimiser as warmup=eg.Optimise(optimiser, steps=...)"
+                )
+
     def _check_kinds(self) -> None:
         if not isinstance(self.target, Target):
             raise InputError(f"target is {kind_of(self.target)}: expected an eg.Density, eg.Posterior or eg.External")
-        if "optax" in f"{type(self.recipe).__module__}{type(self.step_size).__module__}" and not callable(
-            self.step_size
-        ):
-            raise InputError(
-                "an optimiser is no sampler: rescaling or clipping noisy gradients while sampling changes the law; give "
-                "a recipe and a step_size, and the optimiser as warmup=eg.Optimise(optimiser, steps=...)"
-            )
         if not isinstance(self.recipe, Recipe):
             raise InputError(f"recipe is {kind_of(self.recipe)}: expected what a builder returns, as eg.sghmc()")
         if isinstance(self.estimator, type) or not (self.estimator is None or hasattr(self.estimator, "prepare")):

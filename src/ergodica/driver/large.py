@@ -121,6 +121,7 @@ def _run_large_chunk(
         stretch ends. What does not change in these steps is not carried through them: XLA would copy it."""
         i, state, squares, _, potentials = carry
         new, info = advance(i, start._replace(state=state, squares=squares))
+        assert info.potential is not None
         potential = jnp.asarray(info.potential, potentials.dtype)
         potentials = jax.lax.dynamic_update_index_in_dim(potentials, potential, i, 0)
         return _Quick(i + 1, new.state, new.squares, jnp.isfinite(potential), potentials)
@@ -181,6 +182,7 @@ def _advanced(
     reads_potential = kernel.recipe.reads_potential(state.phase)
     evaluations = evaluate(kernel.target, probed.phase.position, batch, reads_potential)
     for one in evaluations:
+        assert one.potential is not None  # a target without one is not sampled here
         step_size = jnp.where(jnp.isfinite(one.potential), step_size, jnp.nan)
     return kernel.finish(probed, evaluations, draws, step_size, batch, temperature)
 

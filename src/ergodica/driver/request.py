@@ -237,7 +237,7 @@ class Request:
     @property
     def settling(self) -> int:
         """Steps of the sampler before the first draw that is kept."""
-        return self.warmup if isinstance(self.warmup, int) else getattr(self.warmup, "settle", self.warmup)
+        return getattr(self.warmup, "settle", self.warmup)  # pyright: ignore[reportReturnType]
 
     @property
     def total(self) -> int:

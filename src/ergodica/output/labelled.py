@@ -132,7 +132,7 @@ def moments_from(variables: Mapping[str, Any]) -> Moments | None:
     if not variables:
         return None
     scores = {name.removeprefix("score."): x for name, x in variables.items() if name.startswith("score.")}
-    return Moments(variables["count"], *map(part, ("mean.", "variance.", "error.")), scores or None)
+    return Moments(variables["count"], part("mean."), part("variance."), part("error."), scores or None)
 
 
 def predicted_group(group: str, variables: Any, chains: np.ndarray, draws: np.ndarray) -> "xr.Dataset":

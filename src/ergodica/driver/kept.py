@@ -131,4 +131,4 @@ def _score(moments: Moments, name: str, settings: Mapping[str, Any]) -> HeldOutS
 def pooled_log_density(by_chain: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The log of the mean density over the draws of all chains, (row,), from that of each chain, (chain, row)."""
     weights = np.asarray(counts, float) / np.sum(counts)
-    return logsumexp(np.where(weights[:, None] > 0, by_chain, -np.inf), axis=0, b=weights[:, None])
+    return np.asarray(logsumexp(np.where(weights[:, None] > 0, by_chain, -np.inf), axis=0, b=weights[:, None]))

@@ -141,6 +141,8 @@ def diagnose(
         checks, notes = checks + parts, notes + more
     checks += [] if tuning is None else [accuracy_check(tuning)]
     checks += essential_checks(checks, found, stats, settings, len(good))
+    if settings.get("cycle"):
+        checks.append(_unsure(CYCLES_CHECK, CYCLES_WORDS))
     figures = {} if found is None else found._asdict()
     figures = {name: value for name, value in figures.items() if name not in ("low", "high")}
     return Diagnosis(title, tuple(checks), notes, figures)
@@ -310,3 +312,11 @@ def _ok(name: str, words: str, figure: float = 0.0, tolerance: float = 0.0) -> C
 
 def _unsure(name: str, words: str, figure: float = math.nan, tolerance: float = math.nan) -> Check:
     return Check(name, True, figure, tolerance, words, is_undecided=True, is_essential=True)
+
+
+CYCLES_CHECK = "weights of cycles"
+CYCLES_WORDS = (
+    "Not looked at: each cycle of step sizes ends in a mode that its long steps found, as often as these find it and not "
+    "as often as the posterior has it, and draws of several modes are not weighted by their masses. Within a mode they "
+    "are as good as its short steps are. A constant step_size decides, where chains can cross between modes."
+)

@@ -37,23 +37,38 @@ WITHDRAWN_STATISTICS = {"diverging": True, "accepted": False}  # of a draw that 
 
 
 class KeptSteps(NamedTuple):
-    """Which steps are kept: every `thin`-th after the warm-up."""
+    """Which steps are kept: every `thin`-th after the warm-up; with a `period` only those of the last `tail` steps of
+    each, from the first period on that begins after the warm-up."""
 
     warmup: int
     thin: int
     total: int
+    period: int | None = None
+    tail: int = 0
 
     @property
     def draws(self) -> int:
-        return (self.total - self.warmup) // self.thin
+        return self.before(self.total)
 
     def before(self, step: int) -> int:
         """How many of the steps before `step` are kept."""
-        return max(0, step - self.warmup) // self.thin
+        if self.period is None:
+            return max(0, step - self.warmup) // self.thin
+        periods, rest = divmod(max(0, step - self._begin), self.period)
+        return periods * (self.tail // self.thin) + max(0, rest - self.period + self.tail) // self.thin
 
     def between(self, first: int, stop: int) -> np.ndarray:
         """The numbers of those kept among first, ..., stop - 1."""
-        return self.warmup + self.thin * (1 + np.arange(self.before(first), self.before(stop))) - 1
+        draws = np.arange(self.before(first), self.before(stop))
+        if self.period is None:
+            return self.warmup + self.thin * (1 + draws) - 1
+        periods, rest = np.divmod(draws, self.tail // self.thin)
+        return self._begin + (periods + 1) * self.period - self.tail + self.thin * (1 + rest) - 1
+
+    @property
+    def _begin(self) -> int:
+        assert self.period is not None
+        return -(-self.warmup // self.period) * self.period
 
 
 class DrawShape(NamedTuple):

@@ -16,6 +16,7 @@ from ergodica.diagnostics.accuracy import Accuracy
 from ergodica.driver.draws import KeptSteps
 from ergodica.driver.keeping import Keeping, check_keep
 from ergodica.driver.minibatches import BATCH_KINDS
+from ergodica.driver.schedules import Cyclical
 from ergodica.errors import InputError
 from ergodica.fields import times
 from ergodica.gradients.noise import PerExample
@@ -137,6 +138,11 @@ class Request:
         self.check_numbers()
         if self.total >= 2**31:
             raise InputError(f"a run has at most {2**31 - 1:,} steps, got {self.total:,}: split it")
+        if cycle_of(self.step_size)[1] and not self.kept.draws:
+            raise InputError(
+                f"{self.total:,} steps have no draw at the end of a cycle: give more steps, a shorter period, a smaller "
+                "thin or a smaller warmup"
+            )
         if self.steps < self.thin:
             raise InputError(f"thin={self.thin} keeps none of {self.steps} steps: give more steps, or a smaller thin")
         if self.estimator is not None and self.batch_size is None:
@@ -245,7 +251,7 @@ class Request:
 
     @property
     def kept(self) -> KeptSteps:
-        return KeptSteps(self.settling, self.thin, self.total)
+        return KeptSteps(self.settling, self.thin, self.total, *cycle_of(self.step_size))
 
     def halved(self, settings: Mapping[str, Any]) -> "Request":
         """Half the step size, twice the steps, as many draws, from another seed; `settings` are those of the run.
@@ -288,7 +294,7 @@ class Request:
             settings["keep"] = {
                 name: what if isinstance(what, str) else words(what) for name, what in self.keep.items()
             }
-        settings["warmup"] = self.settling
+        settings |= {"warmup": self.settling, "cycle": cycle_of(self.step_size)[0]}
         names = ("steps", "thin", "batch_size", "chains", "seed", "temperature", "share_batches")
         return settings | {name: plain(getattr(self, name)) for name in (*names, "resample_every")}
 
@@ -303,6 +309,14 @@ class _Halved(eqx.Module):
     def __call__(self, step: Any) -> Any:
         longer = self.pace * self.warmup
         return self.schedule(jnp.where(step < longer, step // self.pace, self.warmup + (step - longer) // 2)) / 2
+
+
+def cycle_of(schedule: Any) -> tuple[int | None, int]:
+    """The period of a cyclical schedule and the steps kept of it; None and 0 of any other."""
+    if isinstance(schedule, _Halved):
+        period, tail = cycle_of(schedule.schedule)
+        return (None, 0) if period is None else (2 * period, 2 * tail)
+    return (schedule.period, schedule.kept) if isinstance(schedule, Cyclical) else (None, 0)
 
 
 def words(thing: Any) -> str:

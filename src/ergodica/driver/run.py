@@ -254,7 +254,8 @@ class Run:
         )
 
     def _judged(self) -> tuple[Any, ...]:
-        return self.posterior, self.stats, self.settings, self.moments, self.halved
+        posterior = self.posterior if self.posterior is not None else self.values or None
+        return posterior, self.stats, self.settings, self.moments, self.halved
 
     def halve(self) -> "Run":
         """This run beside one with half the step size, twice the steps and another seed: `diagnose` compares them.

@@ -33,6 +33,7 @@ class Cyclical(eqx.Module):
     largest: Array
     smallest: Array
     period: int = eqx.field(static=True)
+    kept: int = eqx.field(static=True, default=0)
 
     def __call__(self, step: Any) -> Array:
         share = jnp.asarray(step % self.period, self.largest.dtype) / self.period
@@ -55,9 +56,12 @@ def polynomial(a: float, b: float, c: float) -> Polynomial:
     return Polynomial(*(jnp.asarray(x, float) for x in (a, b, c)))
 
 
-def cyclical(largest: float, period: int, smallest: float | None = None) -> Cyclical:
+def cyclical(largest: float, period: int, smallest: float | None = None, keep: float = 0.5) -> Cyclical:
     """Step sizes that start again every `period` steps: long ones to find another mode, short ones to sample it
     (Zhang et al., 2020). `smallest` defaults to a hundredth of `largest`.
+
+    Draws are kept of the last `keep` of each period, where steps are short. How often a period ends in which mode is
+    not the posterior's doing: `run.diagnose()` says so, and leaves the weights of modes undecided.
 
     Example:
         >>> import ergodica as eg
@@ -68,7 +72,11 @@ def cyclical(largest: float, period: int, smallest: float | None = None) -> Cycl
     if not (np.isfinite(largest) and 0 < smallest <= largest):
         raise InputError(f"eg.cyclical needs 0 < smallest <= largest, got {smallest!r} and {largest!r}")
     period = validate.whole("eg.cyclical: period", period, 2, of="steps")
-    return Cyclical(jnp.asarray(largest, float), jnp.asarray(smallest, float), period)
+    if not 0 < keep <= 1:
+        raise InputError(
+            f"eg.cyclical: keep is the share of a period whose draws are kept, above 0 up to 1, got {keep!r}"
+        )
+    return Cyclical(jnp.asarray(largest, float), jnp.asarray(smallest, float), period, max(1, round(keep * period)))
 
 
 class StepSizes:

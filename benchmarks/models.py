@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-warnings.filterwarnings("ignore", message="There are not enough devices to run parallel chains")
+warnings.filterwarnings("ignore", message="subsample_size does not match")  # NumPyro, of indices substituted for NUTS
 
 from numpyro.diagnostics import split_gelman_rubin  # noqa: E402
 from numpyro.infer import MCMC, NUTS  # noqa: E402

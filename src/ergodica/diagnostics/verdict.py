@@ -316,7 +316,7 @@ def _unsure(name: str, words: str, figure: float = math.nan, tolerance: float = 
 
 CYCLES_CHECK = "weights of cycles"
 CYCLES_WORDS = (
-    "Not looked at: each cycle of step sizes ends in a mode that its long steps found, as often as these find it and not "
-    "as often as the posterior has it, and draws of several modes are not weighted by their masses. Within a mode they "
-    "are as good as its short steps are. A constant step_size decides, where chains can cross between modes."
+    "Not looked at: each cycle of step sizes ends in a mode that its long steps found, as often as these find it and "
+    "not as often as the posterior has it, so that draws of several modes are not weighted by their masses. Within a "
+    "mode they are as good as its short steps are. A constant step_size decides, where chains cross between modes."
 )

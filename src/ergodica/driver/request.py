@@ -140,8 +140,8 @@ class Request:
             raise InputError(f"a run has at most {2**31 - 1:,} steps, got {self.total:,}: split it")
         if cycle_of(self.step_size)[1] and not self.kept.draws:
             raise InputError(
-                f"{self.total:,} steps have no draw at the end of a cycle: give more steps, a shorter period, a smaller "
-                "thin or a smaller warmup"
+                f"{self.total:,} steps have no draw at the end of a cycle: give more steps, a shorter period, or a "
+                "smaller thin or warmup"
             )
         if self.steps < self.thin:
             raise InputError(f"thin={self.thin} keeps none of {self.steps} steps: give more steps, or a smaller thin")

@@ -133,12 +133,23 @@ def _split(call: Call, data: dict[str, PyTree], size: int, plates: dict[str, int
     one = _outline(call, rows)
     plates.update({name: kind.size for name, kind in one.kinds.items() if kind.type == "plate"})
     other = _outline(call, some_rows(data, second)) if data else one
-    by_rows = _affected(call, one.latents, rows)
-    by_imputed = {name: _affected(call, one.latents, rows, name) for name in _imputable(one.kinds)}
+    x = one.latents
+    by_rows = dependent(lambda rows, x: _read(call.sites(x, rows)), rows, x)
+    by_key = dependent(lambda key, x: _read(call.sites(x, rows, key)), jax.random.key(0), x)
+    by_imputed = {
+        name: dependent(lambda moved, x: _read(call.sites(x | moved, rows)), {name: x[name]}, x)
+        for name in _imputable(one.kinds)
+    }
     # nothing but itself depends on it, so its integral is 1, and it is left out
     by_imputed = {name: by for name, by in by_imputed.items() if sum(by[0].values()) <= by[0][name]}
     latents = _latents(one, other, [name for name in one.latents if name not in by_imputed])
-    _check_supports(call, {name: one.latents[name] for name in latents}, rows)
+    _check_supports(call, {name: x[name] for name in latents}, rows)
+    if any(by_key[0].values()):
+        site = next(name for name, is_random in by_key[0].items() if is_random)
+        raise InputError(
+            f"site {site!r} depends on random numbers that are no latent site (drawn with a key, or hidden by "
+            "handlers.block): draw them before, and give them as an argument"
+        )
     axes = {
         name: _row_axis(name, (one.densities[name].shape, other.densities[name].shape), (first, second), by_rows[0])
         for name in one.densities
@@ -149,7 +160,7 @@ def _split(call: Call, data: dict[str, PyTree], size: int, plates: dict[str, int
             f"no site of the model has a term for each row of {', '.join(data)}: expected an observed site in a "
             "plate of the rows; leave rows out to use all data in every step"
         )
-    left_out = [by[1] for by in (by_rows, *by_imputed.values())]
+    left_out = [by[1] for by in (by_rows, by_key, *by_imputed.values())]
     return Split(
         latents=latents,
         shared=tuple(name for name, axis in axes.items() if axis is None),
@@ -179,15 +190,6 @@ def _read(sites: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
     densities = {name: log_density(site) for name, site in sites.items() if site["type"] == "sample"}
     computed = {name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}
     return densities, jax.tree.map(jnp.asarray, computed)
-
-
-def _affected(
-    call: Call, x: dict[str, Any], rows: dict[str, PyTree], latent: str | None = None
-) -> tuple[dict[str, bool], dict[str, bool]]:
-    """Which log densities and which deterministic values depend on the rows, or on one latent site."""
-    if latent is None:
-        return dependent(lambda rows, x: _read(call.sites(x, rows)), rows, x)
-    return dependent(lambda moved, rest: _read(call.sites(rest[0] | moved, rest[1])), {latent: x[latent]}, (x, rows))
 
 
 def _imputable(kinds: dict[str, Kind]) -> list[str]:

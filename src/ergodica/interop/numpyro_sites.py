@@ -42,8 +42,11 @@ class Call(eqx.Module):
     row_plates: tuple[str, ...] = eqx.field(static=True, default=())
     """Those of the size of all data, whatever the batch: they are taken at the length of the batch."""
 
-    def sites(self, substitute: dict[str, Array] | Callable, rows: dict[str, PyTree] | None) -> Sites:
-        """All sites of one call, with latent values `substitute`: a dictionary, or a function of the site."""
+    def sites(self, substitute: dict[str, Array] | Callable, rows: dict[str, PyTree] | None, key: Any = 0) -> Sites:
+        """All sites of one call, with latent values `substitute`: a dictionary, or a function of the site.
+
+        Nothing that is used depends on the key: that is checked where the sites are split.
+        """
         args, kwargs = self.arguments if self.known is None else self.known.arguments
         args, kwargs = list(args), dict(kwargs)
         rows = jax.tree.map(jnp.asarray, rows)  # what NumPy has cannot be indexed by what is traced
@@ -52,7 +55,7 @@ class Call(eqx.Module):
         way: Any = {"substitute_fn": substitute} if callable(substitute) else {"data": substitute}
         length = row_count(rows, "batch") if rows else 0
         # seed is innermost, so that it has given a key to those latent sites that a function substitutes
-        model = handlers.substitute(handlers.seed(self.model, 0), **way)
+        model = handlers.substitute(handlers.seed(self.model, key), **way)
         with ONE_AT_A_TIME:
             return handlers.trace(WholePlates(model, self.row_plates, length)).get_trace(*args, **kwargs)
 
@@ -173,8 +176,10 @@ def log_jacobian(call: Call, u: dict[str, Array], rows: dict[str, PyTree] | None
 
 
 def any_start(site: dict[str, Any]) -> Any:
-    """NumPyro's own start of a latent site, for its shape; none for discrete ones, which are drawn."""
-    return init_to_uniform(site) if is_latent(site) and not site["fn"].support.is_discrete else None
+    """NumPyro's own start of a latent site, for its shape; none for discrete ones, which are drawn, nor where the model
+    has a handler that gives a value."""
+    is_free = is_latent(site) and site["value"] is None and not site["fn"].support.is_discrete
+    return init_to_uniform(site) if is_free else None
 
 
 def dependent(function: Callable, first: PyTree, second: PyTree) -> PyTree:
@@ -186,7 +191,7 @@ def dependent(function: Callable, first: PyTree, second: PyTree) -> PyTree:
 
 
 def _followed(jaxpr: Any, inputs: list[bool]) -> Iterator[bool]:
-    """Which outputs depend on the inputs marked; too many where a loop is in between."""
+    """Which outputs depend on the inputs marked; too many where a while loop or a branch is in between."""
     marked = {var for var, mark in zip(jaxpr.invars, inputs, strict=True) if mark}
 
     def is_marked(var: Any) -> bool:
@@ -194,13 +199,24 @@ def _followed(jaxpr: Any, inputs: list[bool]) -> Iterator[bool]:
 
     for equation in jaxpr.eqns:
         marks = [is_marked(var) for var in equation.invars]
-        if not any(marks):
-            continue
-        inner = [getattr(part, "jaxpr", part) for part in equation.params.values() if hasattr(part, "eqns")]
-        is_call = len(inner) == 1 and len(inner[0].invars) == len(marks) and equation.primitive.name != "scan"
-        outputs = _followed(inner[0], marks) if is_call else [True] * len(equation.outvars)
-        marked.update(var for var, mark in zip(equation.outvars, outputs, strict=True) if mark)
+        if any(marks):
+            outputs = _through(equation, marks)
+            marked.update(var for var, mark in zip(equation.outvars, outputs, strict=True) if mark)
     return (is_marked(var) for var in jaxpr.outvars)
+
+
+def _through(equation: Any, marks: list[bool]) -> list[bool]:
+    inner = [getattr(part, "jaxpr", part) for part in equation.params.values() if hasattr(part, "eqns")]
+    if len(inner) != 1 or len(inner[0].invars) != len(marks):
+        return [True] * len(equation.outvars)
+    outputs = list(_followed(inner[0], marks))
+    if equation.primitive.name != "scan":
+        return outputs
+    # what a step carries out is carried into the next
+    first, count = equation.params["num_consts"], equation.params["num_carry"]
+    carried = [into or out for into, out in zip(marks[first : first + count], outputs[:count], strict=True)]
+    again = [*marks[:first], *carried, *marks[first + count :]]
+    return outputs if again == marks else _through(equation, again)
 
 
 def some_rows(data: dict[str, PyTree], length: int) -> dict[str, PyTree]:

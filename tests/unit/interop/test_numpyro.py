@@ -2,6 +2,8 @@
 sampled is refused in one line."""
 
 import functools
+import importlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -175,6 +177,24 @@ def test_weights_of_a_random_network():
     assert target.init["line/kernel"].shape == (3, 1)
 
 
+def test_what_depends_on_what_is_followed_through_calls_and_scans():
+    def function(first, second):
+        def step(carry, x):
+            a, b, c = carry
+            return (b, c + x, c), a
+
+        (a, _, c), seen = jax.lax.scan(step, (second, second, first), jnp.arange(3.0))
+        called = jax.jit(lambda p, q: (p + 1.0, q * 2.0))(first, second)
+        return {"a": a, "c": c, "seen": seen, "called": called, "shape": jnp.zeros_like(first), "own": second}
+
+    found = numpyro_sites.dependent(function, jnp.asarray(1.0), jnp.asarray(2.0))
+    assert found == {"a": True, "c": True, "seen": True, "called": (True, False), "shape": False, "own": False}
+    swapped = numpyro_sites.dependent(lambda second, first: function(first, second), jnp.asarray(1.0), jnp.asarray(2.0))
+    assert not swapped["c"]
+    assert swapped["a"]
+    assert swapped["called"] == (False, True)
+
+
 # -- what is refused --------------------------------------------------------------------------------
 
 
@@ -241,6 +261,10 @@ def imputed_and_used(x, y):
     numpyro.sample("y", dist.Normal(mean(y) * seen, 1.0), obs=y)
 
 
+def jittered(x, y):
+    numpyro.sample("y", dist.Normal(mean(y) + jax.random.normal(numpyro.prng_key()), 1.0), obs=y)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -253,6 +277,7 @@ def imputed_and_used(x, y):
         (by_number, "the model's log density without rows changes with the other rows of a batch or with their number"),
         (odd_plate, f"plate 'rows' has size 13; the plate of the {N} rows has their number"),
         (labels, "site 'label' is discrete"),
+        (jittered, "site 'y' depends on random numbers that are no latent site"),
         (optimised, "site 'noise' is a numpyro.param"),
         (bounded_by_rows, "the support of site 'high' depends on the rows"),
         (imputed_and_used, "site 'x_unobserved' is a latent variable of each row (shape (5,) on a batch of them)"),
@@ -282,3 +307,10 @@ def test_rows_are_checked():
 def test_what_nothing_depends_on_is_integrated_out_and_the_rest_is_not():
     assert set(made("missing").init) == {"noise", "slope"}
     assert set(bridge.target(imputed_and_used, X, Y).init) == {"mean", "x_unobserved"}
+
+
+def test_without_numpyro_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpyro", None)
+    monkeypatch.delitem(sys.modules, "ergodica.interop.numpyro")
+    with pytest.raises(eg.InputError, match=r"needs numpyro, .* not installed: pip install 'ergodica\[numpyro\]'$"):
+        importlib.import_module("ergodica.interop.numpyro")

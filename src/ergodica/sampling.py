@@ -35,7 +35,9 @@ def sample(*args: object, **kwargs: object) -> Run:
         recipe: what one of the builders returns, or your own eg.Recipe.
         init: where to start: a position, which is dispersed for all chains but the first (by Laplace's width where the
             estimator finds a mode, else by a jitter: docs/explanation/diagnostics.md); `eg.same(position)` for all
-            chains; a function of a key, called for each; or None for `target.init`.
+            chains; a function of a key, called for each; or None for that of the target. A network is a position: an
+            Equinox module, a Flax NNX module or state, a dictionary of arrays. With `transform=` a position is the
+            constrained one that your functions see.
         steps: steps after warm-up; `steps // thin` draws are kept for each chain.
         step_size: a number, or a schedule: a function of the step's number (`eg.polynomial`, `eg.cyclical`, any optax
             schedule).

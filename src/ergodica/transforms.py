@@ -247,10 +247,11 @@ class CholeskyCorrelation(Transform):
         return z * jnp.exp(rest / 2)
 
     def inverse(self, x: Array) -> Array:
-        # sinh(u) = z / sqrt(1 - z^2) = L_ij / r_i(j+1), and r_i(j+1)^2 is the sum of the squares that follow in the row
-        squares = jnp.flip(jnp.cumsum(jnp.flip(x[..., 1:] ** 2, axis=-1), axis=-1), axis=-1)
+        # sinh(u) = z / sqrt(1 - z^2) = L_ij / r_i(j+1), and r_i(j+1) is the length of what follows in the row: by
+        # hypot, as the square of a small one would be 0
+        lengths = jax.lax.associative_scan(jnp.hypot, x[..., 1:], reverse=True, axis=x.ndim - 1)
         below = np.nonzero(np.tril(np.ones(x.shape[-2:], bool), -1))
-        return jnp.arcsinh(x[..., *below] / jnp.sqrt(squares[..., *below]))
+        return jnp.arcsinh(x[..., *below] / lengths[..., *below])
 
     def log_jacobian(self, u: Array) -> Array:
         # in every row dL/du is triangular, with (1 - z_ij^2) r_ij on its diagonal

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ergodica.host.tracing import as_numbers, digest, traced, without_addresses
+from ergodica.host.tracing import as_numbers, digest, traced
 from ergodica.integrators import Kernel, State
 from ergodica.phase import BatchPair
 from ergodica.targets import DataTarget, Target
+from ergodica.tree import is_array
 
 ROWS_LOOKED_AT = 1_000  # of data on disk that are looked at
 
@@ -39,11 +40,9 @@ def step_digest(kernel: Kernel, state: State, batch: PyTree, keep: Any) -> str:
 
 
 def coordinates_digest(coordinates: Any) -> str:
-    """Of transforms and networks: what they are, and the arrays that they keep as they are."""
-    leaves, structure = jax.tree.flatten(coordinates)
-    arrays = [as_numbers(leaf) for leaf in leaves if eqx.is_array(leaf)]
-    others = [repr(leaf) for leaf in leaves if not eqx.is_array(leaf)]
-    return digest(without_addresses(f"{structure}{others}"), *arrays)
+    """Of transforms and networks: the arrays that they keep as they are. What is done with them is in the step's."""
+    arrays = [leaf for leaf in jax.tree.leaves(coordinates) if is_array(leaf)]
+    return digest(type(coordinates).__name__, *map(as_numbers, arrays))
 
 
 def _step(kernel: Kernel, state: State, key: Any, number: Any, batch: PyTree) -> Any:

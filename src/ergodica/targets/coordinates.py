@@ -6,6 +6,7 @@ and the object that users gave and their functions get: x itself, or a network a
 """
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -36,8 +37,8 @@ class Coordinates(eqx.Module):
         >>> import ergodica as eg
         >>> import jax.numpy as jnp
         >>> coordinates = Coordinates(transform={"sigma": eg.transforms.log})
-        >>> coordinates.unconstrained({"sigma": jnp.asarray(1.0)})
-        {'sigma': Array(0., dtype=float32)}
+        >>> float(coordinates.unconstrained({"sigma": jnp.asarray(1.0)})["sigma"])
+        0.0
     """
 
     network: Network | None = None
@@ -181,15 +182,17 @@ def _filled(transform: PyTree, position: PyTree) -> PyTree:
 # -- what targets do with them ------------------------------------------------------------------------
 
 
-def begin(init: PyTree, domain: PyTree, transform: PyTree) -> tuple[PyTree, Coordinates | None]:
+def begin(init: PyTree, domain: PyTree, transform: PyTree, truth: Any = None) -> tuple[PyTree, Coordinates | None]:
     """The `init` of a target as it is sampled, and its coordinates; InputError where sampling cannot start there."""
     coordinates = Coordinates.of(init, transform)
+    if truth is not None and coordinates is not None:
+        raise InputError("truth is of what is sampled, and transform= or a network lies between: leave truth out")
     if init is None:
         return None, coordinates
     u = init if coordinates is None else coordinates.sampled(init)
-    check_position(u, None, domain)
     if coordinates is not None:
         coordinates.check_domain(domain, u)
+    check_position(u, None, domain)
     return u, coordinates
 
 
@@ -206,9 +209,9 @@ def sampled(target: Any, position: PyTree) -> PyTree:
 
 def check_start(target: Any, u: PyTree) -> None:
     """Raise InputError unless u can be sampled (`check_position`), with walls or a transform on each leaf, not both."""
-    check_position(u, target.init, target.domain)
     if target.coordinates is not None:
         target.coordinates.check_domain(target.domain, u)
+    check_position(u, target.init, target.domain)
 
 
 def has_jacobian(target: Any) -> bool:
@@ -225,6 +228,8 @@ def at_temperature(target: AnyTarget, temperature: Any) -> AnyTarget:
     """The target with T for its -T log|J|; itself where there is no Jacobian."""
     if not has_jacobian(target):
         return target
+    if isinstance(temperature, Real):  # an array, so that what is compiled serves every temperature; NumPy's is exact
+        temperature = np.asarray(float(temperature))
     return eqx.tree_at(lambda t: t.temperature, target, temperature)
 
 

@@ -28,7 +28,8 @@ class Density(Target):
 
     Args:
         potential: a function of the position that returns the scalar U, minus the log density.
-        init: an example of the position, any pytree of floating arrays; a run that is given no start begins here.
+        init: an example of the position, any pytree of floating arrays or a network (an Equinox module, a Flax NNX
+            module or state: the function gets one of its kind); a run that is given no start begins here.
         domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
         truth: what is known of the law, for tests of samplers.
         transform: one of `eg.transforms`, or a pytree of them like the position, None where a part has none: chains
@@ -64,7 +65,7 @@ class Density(Target):
             raise InputError(
                 f"potential is {potential!r}: expected a function of the position that returns the scalar U"
             )
-        self.init, self.coordinates = begin(init, domain, transform)
+        self.init, self.coordinates = begin(init, domain, transform, truth)
         self.function, self.domain, self.truth, self.temperature = potential, domain, truth, 1.0
 
     @property

@@ -22,6 +22,9 @@ from jaxtyping import PyTree
 from ergodica.errors import InputError
 from ergodica.tree import is_array, named_leaves
 
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+"""The name and shape of each array."""
+
 
 class Network(eqx.Module):
     """How a tree of arrays and the user's object become each other."""
@@ -37,8 +40,8 @@ class Network(eqx.Module):
 
 def network_of(position: PyTree) -> Network | None:
     """How this is put together; None for a plain tree of arrays."""
-    nodes, structure = jax.tree.flatten(position, is_leaf=_is_network)
-    parts = tuple(_part_of(node) for node in nodes)
+    nodes, structure = jax.tree_util.tree_flatten_with_path(position, is_leaf=_is_network)
+    parts = tuple(_part_of(node, "position" + jax.tree_util.keystr(path)) for path, node in nodes)
     return None if all(part is None for part in parts) else NestedNetworks(parts, structure)
 
 
@@ -61,39 +64,41 @@ class NestedNetworks(Network):
         return jax.tree.unflatten(self.structure, [x if part is None else part.assemble(x) for part, x in pairs])
 
     def take_apart(self, network: PyTree) -> PyTree:
-        nodes, structure = jax.tree.flatten(network, is_leaf=_is_network)
-        if structure != self.structure:
-            raise InputError(f"the position has structure {structure}, but the target's init has {self.structure}")
+        try:
+            nodes = self.structure.flatten_up_to(network)
+        except ValueError as error:
+            raise InputError(f"the position is another tree than the target's init: {error}") from None
         pairs = zip(self.parts, nodes, strict=True)
-        return jax.tree.unflatten(structure, [x if part is None else part.take_apart(x) for part, x in pairs])
+        return jax.tree.unflatten(self.structure, [x if part is None else part.take_apart(x) for part, x in pairs])
 
 
 class EquinoxNetwork(Network):
     """An Equinox module, or one of its kind: floating arrays, and what is fixed between them."""
 
     fixed: PyTree
+    name: str = eqx.field(static=True)
     structure: Any = eqx.field(static=True)
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    shapes: Shapes = eqx.field(static=True)
 
     @classmethod
-    def of(cls, module: eqx.Module) -> "EquinoxNetwork | None":
-        if all(map(is_array, jax.tree.leaves(module))):
-            return None  # a plain tree, whatever its nodes are called; its arrays are looked at as a position's
-        arrays, fixed = _partitioned(module)
-        return cls(fixed, jax.tree.structure(arrays), _shapes(arrays))
+    def of(cls, module: eqx.Module, name: str) -> "EquinoxNetwork | None":
+        arrays, fixed = _partitioned(module, name)
+        if not jax.tree.leaves(fixed):  # a plain tree, whatever its nodes are called
+            return None
+        return cls(fixed, name, jax.tree.structure(arrays), _shapes(arrays, name))
 
     def assemble(self, x: PyTree) -> PyTree:
         return eqx.combine(x, self.fixed)
 
     def take_apart(self, network: PyTree) -> PyTree:
-        arrays, _ = _partitioned(network)
-        _check_same(_shapes(arrays), self.shapes)
+        _check_same(_shapes(eqx.filter(network, _is_floating), self.name), self.shapes)
+        arrays, _ = _partitioned(network, self.name)
         # the example's own structure: that of another object may differ in functions it holds
         return jax.tree.unflatten(self.structure, jax.tree.leaves(arrays))
 
 
-def _partitioned(module: PyTree) -> tuple[PyTree, PyTree]:
-    for name, leaf in named_leaves(module, "position"):
+def _partitioned(module: PyTree, root: str) -> tuple[PyTree, PyTree]:
+    for name, leaf in named_leaves(module, root):
         if is_array(leaf) and not _is_floating(leaf):
             raise InputError(
                 f"{name} is an array of {leaf.dtype} in a network, which cannot be sampled: keep such parts out of the "
@@ -105,20 +110,21 @@ def _partitioned(module: PyTree) -> tuple[PyTree, PyTree]:
 class NnxNetwork(Network):
     """A Flax NNX module or `nnx.State`: variables of type Param, and all else as it was."""
 
+    name: str = eqx.field(static=True)
     graph: Any = eqx.field(static=True)
     """How a module is put together; None of a state."""
     state: Any = eqx.field(static=True)
     """The structure of the sampled variables."""
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    shapes: Shapes = eqx.field(static=True)
     fixed: PyTree
     """Arrays of the other variables."""
     fixed_state: Any = eqx.field(static=True)
 
     @classmethod
-    def of(cls, network: Any) -> "NnxNetwork":
+    def of(cls, network: Any, name: str) -> "NnxNetwork":
         graph, sampled, fixed = _split(network)
         leaves, structure = jax.tree.flatten(fixed)
-        return cls(graph, jax.tree.structure(sampled), _shapes(_pure(sampled)), leaves, structure)
+        return cls(name, graph, jax.tree.structure(sampled), _shapes(_pure(sampled), name), leaves, structure)
 
     def assemble(self, x: PyTree) -> PyTree:
         from flax import nnx
@@ -129,7 +135,7 @@ class NnxNetwork(Network):
 
     def take_apart(self, network: PyTree) -> PyTree:
         x = _pure(_split(network)[1]) if _is_nnx(network) else network
-        _check_same(_shapes(x), self.shapes)
+        _check_same(_shapes(x, self.name), self.shapes)
         return x
 
 
@@ -163,22 +169,21 @@ def _is_nnx(node: Any) -> bool:
     return any(kind.__module__.startswith("flax.nnx") for kind in type(node).__mro__)
 
 
-def _part_of(node: Any) -> Network | None:
+def _part_of(node: Any, name: str) -> Network | None:
     if _is_nnx(node):
-        return NnxNetwork.of(node)
-    return EquinoxNetwork.of(node) if isinstance(node, eqx.Module) else None
+        return NnxNetwork.of(node, name)
+    return EquinoxNetwork.of(node, name) if isinstance(node, eqx.Module) else None
 
 
 def _is_floating(leaf: Any) -> bool:
     return is_array(leaf) and jnp.issubdtype(leaf.dtype, np.floating)
 
 
-def _shapes(arrays: PyTree) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Name and shape of each leaf; a leaf that is no array has no shape."""
-    return tuple((name, tuple(np.shape(leaf))) for name, leaf in named_leaves(arrays, "position"))
+def _shapes(arrays: PyTree, root: str) -> Shapes:
+    return tuple((name, tuple(np.shape(leaf))) for name, leaf in named_leaves(arrays, root))
 
 
-def _check_same(got: tuple[tuple[str, Any], ...], expected: tuple[tuple[str, Any], ...]) -> None:
+def _check_same(got: Shapes, expected: Shapes) -> None:
     if got == expected:
         return
     known = dict(expected)

@@ -57,7 +57,8 @@ class Posterior(DataTarget):
             and the factor N/n are applied here.
         data: a pytree of arrays with one leading axis (NumPy, JAX), kept as given, or a source that reads its rows
             from disk (`eg.data.npy`, `eg.data.parquet`; memory-mapped arrays become one). A batch is such a pytree.
-        init: an example of the position; a run that is given no start begins here.
+        init: an example of the position, any pytree of floating arrays or a network (an Equinox module, a Flax NNX
+            module or state: the functions get one of its kind); a run that is given no start begins here.
         domain: `eg.positive`, `eg.Box(low, high)`, or a pytree of them like the position; None: unbounded.
         truth: what is known of the law, for tests of samplers.
         transform: one of `eg.transforms`, or a pytree of them like the position, None where a part has none: chains
@@ -103,7 +104,7 @@ class Posterior(DataTarget):
                 raise InputError(
                     f"{name} is {function!r}: expected a function, as in eg.Posterior(log_prior, log_likelihood, data)"
                 )
-        self.init, self.coordinates = begin(init, domain, transform)
+        self.init, self.coordinates = begin(init, domain, transform, truth)
         self.log_prior, self.log_likelihood = log_prior, log_likelihood
         self.domain, self.truth, self.temperature = domain, truth, 1.0
         self.data, self._size = as_data(data)

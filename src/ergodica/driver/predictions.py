@@ -30,6 +30,7 @@ from ergodica.driver.reductions import Extent, check_reduce, reduction
 from ergodica.errors import InputError
 from ergodica.host.progress import waiting
 from ergodica.host.validate import kind_of, whole
+from ergodica.targets import Posterior, Target
 from ergodica.tree import is_array, named_leaves
 
 if TYPE_CHECKING:
@@ -63,10 +64,8 @@ def predict(
     return jax.tree.unflatten(structure, map(table.without_axis(answer.row_axis), answer.leaves))
 
 
-def log_likelihood(run: "Run", target: Any, batch_size: int, thin: int, progress: bool = True) -> np.ndarray:
+def log_likelihood(run: "Run", target: Target, batch_size: int, thin: int, progress: bool = True) -> np.ndarray:
     """What `Run.log_likelihood` does."""
-    from ergodica.targets import Posterior
-
     if not isinstance(target, Posterior):
         raise InputError(f"target is {kind_of(target)}: expected the eg.Posterior of this run, which has rows")
     if target.data is None:
@@ -75,7 +74,7 @@ def log_likelihood(run: "Run", target: Any, batch_size: int, thin: int, progress
     return predict(run, target.log_likelihood, target.data, batch_size, "draws", thin, progress)
 
 
-def _in_terms_of(target: Any, run: "Run") -> "Run":
+def _in_terms_of(target: Posterior, run: "Run") -> "Run":
     """The run with its draws in the tree of the target's own: a file knows names only, and draws may hold more than
     the position."""
     from ergodica.output.labelled import as_tree_of, named

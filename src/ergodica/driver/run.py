@@ -210,7 +210,7 @@ class Run:
         Example:
             >>> import numpy as np, ergodica as eg
             >>> run = eg.sample(eg.gallery.gaussian(2), eg.sghmc(), steps=100, step_size=0.3, chains=2)
-            >>> run.predict(lambda position, x: x @ position, np.eye(2, dtype=np.float32), reduce=[0.05, 0.95]).shape
+            >>> run.predict(lambda position, rows: rows @ position, np.eye(2), reduce=[0.05, 0.95]).shape
             (2, 2)
         """
         from ergodica.driver.predictions import predict

@@ -116,7 +116,7 @@ class Chains(ABC):
         """By coordinate; None where they are not measured."""
         if self.bath is None:
             return None
-        sums, (warmup, _, total) = [chain.squares for chain in self.chains], self.kept
+        sums, warmup, total = [chain.squares for chain in self.chains], self.kept.warmup, self.kept.total
         squares, like = self.bath.squares(float(self.sizes.given)), self.chains[0].state.phase.position
         return temperatures_of(sums, total - warmup, self._stretch(total - 1), squares, like)
 

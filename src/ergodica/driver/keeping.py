@@ -287,7 +287,7 @@ def moments_of_chains(totals: list[Averages], log_sums: list[dict[str, Array]] |
     batches = [total.batches for total in totals if total.batches is not None]
     if not batches or log_sums is None:
         return Moments(counts, means, variances)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # before the first draw
         scores = {name: np.stack([np.asarray(one[name], np.float64) for one in log_sums]) - np.log(counts)[:, None]
                   for name in log_sums[0]}  # fmt: skip
     return Moments(counts, means, variances, stack([error(part) for part in batches]), scores)

@@ -144,8 +144,9 @@ def _optimise(
         batch = None if batches is None else batches.at(place)
         potential, gradient = target.evaluate(carry.position, batch)
         gradient = jax.tree.map(lambda leaf: leaf / rows, gradient)
-        updates, state = optimiser.update(gradient, carry.state, carry.position)
-        position = _inside(target.domain, optax.apply_updates(carry.position, updates))
+        with jax.numpy_dtype_promotion("standard"):  # optax needs it, whatever the user has set
+            updates, state = optimiser.update(gradient, carry.state, carry.position)
+            position = _inside(target.domain, optax.apply_updates(carry.position, updates))
         share = (i >= half).astype(jnp.int32)
         squares = jax.tree.map(lambda sums, g: sums + tree.cast(share, g) * g * g, carry.squares, gradient)
         return _Carry(position, state, squares, jnp.asarray(potential, carry.potential.dtype))

@@ -27,7 +27,6 @@ from ergodica.host.tracing import versions
 from ergodica.host.validate import kind_of
 from ergodica.integrators import Kernel, State
 from ergodica.output.labelled import named
-from ergodica.samplers.preconditioned import scale_of, scaled_recipe
 from ergodica.targets import DataTarget
 
 if TYPE_CHECKING:
@@ -94,6 +93,7 @@ def _warmed(request: Request, threads: Threads, is_resumed: bool) -> Request:
     bits.
     """
     from ergodica.driver.optimise import Optimise, begun_from, for_scale, optimised
+    from ergodica.samplers.preconditioned import scale_of, scaled_recipe
 
     warmup = request.warmup if isinstance(request.warmup, Optimise) else None
     if warmup is None and not isinstance(request.warmup, int):

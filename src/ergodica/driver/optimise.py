@@ -15,9 +15,11 @@ from jaxtyping import Array, PyTree
 from ergodica import tree
 from ergodica.driver.large import LARGE_OPTIONS
 from ergodica.driver.minibatches import Gathered, Minibatches
+from ergodica.driver.request import PerChain, Request
 from ergodica.errors import InputError
 from ergodica.host.threads import Threads
 from ergodica.host.validate import kind_of, whole
+from ergodica.recipe import Recipe
 from ergodica.targets import Target
 from ergodica.targets.domain import fold, leaf_boxes
 from ergodica.tree import first_non_finite
@@ -162,9 +164,7 @@ def _inside(domain: PyTree, position: PyTree) -> PyTree:
     return jax.tree.unflatten(structure, [fold(box, leaf)[0] for box, leaf in pairs])
 
 
-def begun_from(request: Any, positions: list[PyTree], recipe: Any, settle: int) -> Any:
+def begun_from(request: Request, positions: list[PyTree], recipe: Recipe, settle: int) -> Request:
     """The request, from there: what is left of the warm-up are the sampler's own steps."""
-    from ergodica.driver.request import PerChain
-
     started = PerChain(tuple(positions), request.target.coordinates)
     return replace(request, init=started, recipe=recipe, warmup=settle)

@@ -75,12 +75,12 @@ def target(model: Callable, *args: Any, rows: Sequence[str] = (), seed: int = 0,
     coordinates = SiteCoordinates(call, sites.some_rows(data, 2), found)
     prior = Prior(coordinates)
     if not data:
-        potential = Potential(prior)
+        potential = ModelPotential(prior)
         return Density(potential, init=_start(coordinates, potential, seed), transform=coordinates)
     index = np.unique(np.linspace(0, size - 1, LOOKED_AT).astype(int))
     looked_at = jax.tree.map(lambda leaf: np.asarray(leaf[index]), data)
     terms = RowTerms(call, found.axes)
-    init = _start(coordinates, Potential(prior, terms, looked_at), seed)
+    init = _start(coordinates, ModelPotential(prior, terms, looked_at), seed)
     other = SiteCoordinates(call, sites.some_rows(data, 3), found)
     if size > 1:
         _check_apart(*run_once(_twice, terms, (coordinates, other), looked_at, init))
@@ -195,7 +195,7 @@ def _by_row(terms: Array, axis: int) -> Array:
     return jnp.sum(terms, axis=tuple(other for other in range(terms.ndim) if other != kept))
 
 
-class Potential(eqx.Module):
+class ModelPotential(eqx.Module):
     """Minus the log density at constrained values; of some rows, not scaled up, where there are any."""
 
     prior: Prior
@@ -207,7 +207,7 @@ class Potential(eqx.Module):
         return value if self.terms is None else value - jnp.sum(self.terms(x, self.rows))
 
 
-def _start(coordinates: SiteCoordinates, potential: Potential, seed: int) -> dict[str, Array]:
+def _start(coordinates: SiteCoordinates, potential: ModelPotential, seed: int) -> dict[str, Array]:
     """Constrained values at which potential and gradient are finite."""
     shapes = eqx.filter_eval_shape(_any_unconstrained, coordinates)
     rng = np.random.default_rng(seed)
@@ -228,7 +228,9 @@ def _any_unconstrained(coordinates: SiteCoordinates) -> dict[str, Array]:
     return sites.unconstrained(coordinates.call, x, coordinates.rows)
 
 
-def _tried(coordinates: SiteCoordinates, potential: Potential, u: dict[str, Array]) -> tuple[dict[str, Array], Array]:
+def _tried(
+    coordinates: SiteCoordinates, potential: ModelPotential, u: dict[str, Array]
+) -> tuple[dict[str, Array], Array]:
     def value(u: dict[str, Array]) -> Array:
         found = potential(coordinates.constrained(u))
         return found - coordinates.log_jacobian(u) if coordinates.has_jacobian else found

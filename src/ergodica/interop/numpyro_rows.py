@@ -45,7 +45,7 @@ class Split(NamedTuple):
     has_jacobian: bool
 
 
-class Kind(NamedTuple):
+class RowKind(NamedTuple):
     """What is known of a site without its numbers."""
 
     type: str
@@ -56,15 +56,15 @@ class Kind(NamedTuple):
     """Of a plate."""
 
     @staticmethod
-    def of(site: dict[str, Any]) -> "Kind":
+    def of(site: dict[str, Any]) -> "RowKind":
         if site["type"] == "plate":
-            return Kind("plate", size=site["args"][0])
+            return RowKind("plate", size=site["args"][0])
         if site["type"] == "param" and not any(map(_is_number, jax.tree.leaves(site["value"]))):
-            return Kind("none")  # the shapes of a random module, whose weights are sites of their own
+            return RowKind("none")  # the shapes of a random module, whose weights are sites of their own
         if not is_latent(site):
-            return Kind(site["type"])
+            return RowKind(site["type"])
         discrete = site["fn"].support.is_discrete
-        return Kind("sample", True, discrete, not discrete and is_constrained(site))
+        return RowKind("sample", True, discrete, not discrete and is_constrained(site))
 
 
 def _is_number(leaf: Any) -> bool:
@@ -74,7 +74,7 @@ def _is_number(leaf: Any) -> bool:
 class Outline(NamedTuple):
     """The sites of a model on a batch of some length, by shapes."""
 
-    kinds: dict[str, Kind]
+    kinds: dict[str, RowKind]
     latents: dict[str, jax.ShapeDtypeStruct]
     densities: dict[str, jax.ShapeDtypeStruct]
     computed: dict[str, PyTree]
@@ -175,11 +175,11 @@ def _split(call: Call, data: dict[str, PyTree], size: int, plates: dict[str, int
 
 
 def _outline(call: Call, rows: dict[str, PyTree]) -> Outline:
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, RowKind] = {}
 
     def shapes(arguments: PyTree, rows: dict[str, PyTree]) -> Any:
         sites = Call(call.model, arguments, call.known, call.places, call.row_plates).sites(any_start, rows)
-        kinds.update({name: Kind.of(site) for name, site in sites.items()})
+        kinds.update({name: RowKind.of(site) for name, site in sites.items()})
         return {name: site["value"] for name, site in sites.items() if is_latent(site)}, *_read(sites)
 
     return Outline(kinds, *eqx.filter_eval_shape(shapes, call.arguments, rows))
@@ -192,7 +192,7 @@ def _read(sites: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
     return densities, jax.tree.map(jnp.asarray, computed)
 
 
-def _imputable(kinds: dict[str, Kind]) -> list[str]:
+def _imputable(kinds: dict[str, RowKind]) -> list[str]:
     """What `obs_mask` leaves open: NumPyro makes a latent site of it, with no density where there are observations."""
     ends = "_unobserved", "_observed"
     return [

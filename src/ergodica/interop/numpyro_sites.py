@@ -36,7 +36,7 @@ class Call(eqx.Module):
     model: Callable = eqx.field(static=True)
     arguments: PyTree
     """(args, kwargs), with None for what the rows fill; arrays are arguments of compiled programs."""
-    known: "Known | None" = eqx.field(static=True)
+    known: "KnownSites | None" = eqx.field(static=True)
     """The same for a model that looks at their values, and so cannot have them as arguments of programs."""
     places: tuple[tuple[str, int | str], ...] = eqx.field(static=True)
     row_plates: tuple[str, ...] = eqx.field(static=True, default=())
@@ -60,7 +60,7 @@ class Call(eqx.Module):
             return handlers.trace(WholePlates(model, self.row_plates, length)).get_trace(*args, **kwargs)
 
 
-class Known:
+class KnownSites:
     """Arguments that are part of a program; two of them are the same only if they are one object."""
 
     def __init__(self, arguments: PyTree):
@@ -127,7 +127,11 @@ def bind(
         data[name], holder[place] = holder[place], None
         places.append((name, place))
     arguments = jax.tree.map(lambda leaf: jnp.asarray(leaf) if is_array(leaf) else leaf, (left, named))
-    return Call(model, arguments, None, tuple(places)), Call(model, None, Known((left, named)), tuple(places)), data
+    return (
+        Call(model, arguments, None, tuple(places)),
+        Call(model, None, KnownSites((left, named)), tuple(places)),
+        data,
+    )
 
 
 def log_density(site: dict[str, Any]) -> Array:

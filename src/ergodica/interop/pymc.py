@@ -59,7 +59,7 @@ def target(model: Any) -> Density:
     plain = without_transforms(model)
     coordinates = VariableCoordinates(model, plain)
     start = coordinates.constrained(_initial_point(model))
-    potential = Potential(coordinates.names, _Translated(_values(plain, coordinates.names), [-plain.logp()]))
+    potential = PymcPotential(coordinates.names, _Translated(_values(plain, coordinates.names), [-plain.logp()]))
     return Density(potential, init=start, transform=coordinates)
 
 
@@ -87,7 +87,7 @@ class _Translated:
         return [jnp.asarray(value) for value in self._function(*values)]
 
 
-class Potential(eqx.Module):
+class PymcPotential(eqx.Module):
     """Minus the log density of the model at constrained values."""
 
     names: tuple[str, ...] = eqx.field(static=True)

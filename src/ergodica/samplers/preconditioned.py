@@ -23,7 +23,7 @@ def preconditioned(recipe: Recipe) -> Recipe:
 
         D_qq = s D_qq s,  Q_rq = Q_rq s,    s^2 = 1 / sqrt(v), v the mean squared gradient; its geometric mean is 1
 
-    Leaves invariant: what the recipe does.
+    Leaves invariant: exp(-H/T), as the recipe does.
 
     v is averaged over the second half of `warmup=eg.Optimise(...)`, over all chains; without an optimiser over 200
     batches at the starts.

@@ -7,7 +7,7 @@ and the object that users gave and their functions get: x itself, or a network a
 
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -22,6 +22,9 @@ from ergodica.targets.domain import leaf_boxes
 from ergodica.targets.networks import Network, network_of
 from ergodica.targets.position import check_arrays, check_position
 from ergodica.transforms import Transform
+
+if TYPE_CHECKING:
+    from ergodica.targets.base import Target
 
 AnyTarget = TypeVar("AnyTarget", bound=eqx.Module)
 
@@ -202,23 +205,23 @@ def seen(coordinates: Coordinates | None, u: PyTree) -> PyTree:
     return u if coordinates is None else coordinates.seen(u)
 
 
-def sampled(target: Any, position: PyTree) -> PyTree:
+def sampled(target: "Target", position: PyTree) -> PyTree:
     """u of a position that the user gave."""
     return position if target.coordinates is None else target.coordinates.sampled(position)
 
 
-def check_start(target: Any, u: PyTree) -> None:
+def check_start(target: "Target", u: PyTree) -> None:
     """Raise InputError unless u can be sampled (`check_position`), with walls or a transform on each leaf, not both."""
     if target.coordinates is not None:
         target.coordinates.check_domain(target.domain, u)
     check_position(u, target.init, target.domain)
 
 
-def has_jacobian(target: Any) -> bool:
+def has_jacobian(target: "Target") -> bool:
     return target.coordinates is not None and target.coordinates.has_jacobian
 
 
-def jacobian_share(target: Any, u: PyTree) -> Array:
+def jacobian_share(target: "Target", u: PyTree) -> Array:
     """T log|J(u)|, to be taken from the potential."""
     value = target.coordinates.log_jacobian(jax.tree.map(jnp.asarray, u))
     return jnp.asarray(target.temperature, value.dtype) * value

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "numpyro_models.md"
 
 
+@pytest.mark.long
 def test_the_page_runs_as_printed():
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names: dict = {}

@@ -26,7 +26,7 @@ from ergodica.transforms import Transform
 if TYPE_CHECKING:
     from ergodica.targets.base import Target
 
-AnyTarget = TypeVar("AnyTarget", bound=eqx.Module)
+AnyTarget = TypeVar("AnyTarget", bound="Target")
 
 
 class Coordinates(eqx.Module):
@@ -223,8 +223,9 @@ def has_jacobian(target: "Target") -> bool:
 
 def jacobian_share(target: "Target", u: PyTree) -> Array:
     """T log|J(u)|, to be taken from the potential."""
+    assert target.coordinates is not None
     value = target.coordinates.log_jacobian(jax.tree.map(jnp.asarray, u))
-    return jnp.asarray(target.temperature, value.dtype) * value
+    return jnp.asarray(target.temperature, value.dtype) * value  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def at_temperature(target: AnyTarget, temperature: Any) -> AnyTarget:

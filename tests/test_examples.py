@@ -34,6 +34,14 @@ def test_example_runs(script):
         assert all(abs(x - truth) < 4.5 * 0.9 / 3000**0.5 for x in found), done.stdout
 
 
+@pytest.mark.parametrize("page", ["constrained_parameters"])
+def test_how_to_runs_as_printed(page, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to" / f"{page}.md").read_text(), re.DOTALL)
+    code = ["-c", "\n".join(blocks)]
+    done = subprocess.run([sys.executable, *code], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
 def test_readme_shows_the_examples():
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)

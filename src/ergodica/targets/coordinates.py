@@ -7,7 +7,7 @@ and the object that users gave and their functions get: x itself, or a network a
 
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,7 +23,10 @@ from ergodica.targets.networks import Network, network_of
 from ergodica.targets.position import check_arrays, check_position
 from ergodica.transforms import Transform
 
-AnyTarget = TypeVar("AnyTarget", bound=eqx.Module)
+if TYPE_CHECKING:
+    from ergodica.targets.base import Target
+
+AnyTarget = TypeVar("AnyTarget", bound="Target")
 
 
 class Coordinates(eqx.Module):
@@ -202,31 +205,29 @@ def seen(coordinates: Coordinates | None, u: PyTree) -> PyTree:
     return u if coordinates is None else coordinates.seen(u)
 
 
-def sampled(target: Any, position: PyTree) -> PyTree:
+def sampled(target: "Target", position: PyTree) -> PyTree:
     """u of a position that the user gave."""
     return position if target.coordinates is None else target.coordinates.sampled(position)
 
 
-def check_start(target: Any, u: PyTree) -> None:
+def check_start(target: "Target", u: PyTree) -> None:
     """Raise InputError unless u can be sampled (`check_position`), with walls or a transform on each leaf, not both."""
     if target.coordinates is not None:
         target.coordinates.check_domain(target.domain, u)
     check_position(u, target.init, target.domain)
 
 
-def has_jacobian(target: Any) -> bool:
-    return target.coordinates is not None and target.coordinates.has_jacobian
-
-
-def jacobian_share(target: Any, u: PyTree) -> Array:
-    """T log|J(u)|, to be taken from the potential."""
-    value = target.coordinates.log_jacobian(jax.tree.map(jnp.asarray, u))
-    return jnp.asarray(target.temperature, value.dtype) * value
+def jacobian_share(coordinates: Coordinates | None, temperature: Any, u: PyTree) -> Array | None:
+    """T log|J(u)|, to be taken from the potential; None where there is no Jacobian."""
+    if coordinates is None or not coordinates.has_jacobian:
+        return None
+    value = coordinates.log_jacobian(jax.tree.map(jnp.asarray, u))
+    return jnp.asarray(temperature, value.dtype) * value
 
 
 def at_temperature(target: AnyTarget, temperature: Any) -> AnyTarget:
     """The target with T for its -T log|J|; itself where there is no Jacobian."""
-    if not has_jacobian(target):
+    if target.coordinates is None or not target.coordinates.has_jacobian:
         return target
     if isinstance(temperature, Real):  # an array, so that what is compiled serves every temperature; NumPy's is exact
         temperature = np.asarray(float(temperature))
@@ -235,9 +236,8 @@ def at_temperature(target: AnyTarget, temperature: Any) -> AnyTarget:
 
 def begun_at(target: AnyTarget, position: PyTree) -> AnyTarget:
     """The target with the coordinates of a start, where it has no `init` of its own to have them from."""
-    found: Any = target
-    known = found.coordinates
-    if found.init is not None or position is None or not (known is None or type(known) is Coordinates):
+    known = target.coordinates
+    if target.init is not None or position is None or not (known is None or type(known) is Coordinates):
         return target  # also where a bridge has coordinates of its own kind
     transform = None if known is None else known.transform
     return in_coordinates(target, Coordinates.of(position, transform))

@@ -18,7 +18,7 @@ def stem(path: Path) -> str:
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SHORTENED = {"audit_blackjax": ["--quick"]}  # scripts of minutes, which have a shorter way
-HOW_TOS = ("predictions",)  # pages whose blocks are one program
+HOW_TOS = ("constrained_parameters", "predictions")  # pages whose blocks are one program
 SHORT = ("first_sampler", "own_recipe", "is_it_right")
 
 

@@ -67,7 +67,7 @@ def configurational(
     subject = "By E[q . grad U]/d the positions have"
     mean = np.sum(products, axis=2) / size
     found = [against("configurational temperature", mean, settings, correlation, subject, cures)]
-    measured = MeasuredCoordinates(POSITIONS_BY_COORDINATE, products, np.ones(draws), name_of)
+    measured = CoordinateTemperatures(POSITIONS_BY_COORDINATE, products, np.ones(draws), name_of)
     each = measured.check(settings, correlation, cures)
     return found if each is None else [*found, each]
 
@@ -108,7 +108,7 @@ def against(
 # -- coordinate by coordinate ---------------------------------------------------------------------------
 
 
-class MeasuredCoordinates(NamedTuple):
+class CoordinateTemperatures(NamedTuple):
     """Temperatures (chain, stretch, coordinate), and how much each stretch counts."""
 
     name: str
@@ -169,7 +169,7 @@ class MeasuredCoordinates(NamedTuple):
         return Check(self.name, True, figure, allowed, words, p)
 
 
-def _kind(found: MeasuredCoordinates, settings: Named) -> str:
+def _kind(found: CoordinateTemperatures, settings: Named) -> str:
     return "whitened coordinates" if found.name == BY_COORDINATE and _is_whitened(settings) else "numbers"
 
 
@@ -195,7 +195,7 @@ def by_coordinate(
         return place_name(place, (settings.get("thermometer") or {}).get("leaves", {}))
 
     cures = too_hot(settings), too_cold(settings)
-    found = MeasuredCoordinates(BY_COORDINATE, measured.values[good], measured.steps, name_of)
+    found = CoordinateTemperatures(BY_COORDINATE, measured.values[good], measured.steps, name_of)
     return found.check(settings, correlation, cures, allowed)
 
 

@@ -217,20 +217,17 @@ def check_start(target: "Target", u: PyTree) -> None:
     check_position(u, target.init, target.domain)
 
 
-def has_jacobian(target: "Target") -> bool:
-    return target.coordinates is not None and target.coordinates.has_jacobian
-
-
-def jacobian_share(target: "Target", u: PyTree) -> Array:
-    """T log|J(u)|, to be taken from the potential."""
-    assert target.coordinates is not None
-    value = target.coordinates.log_jacobian(jax.tree.map(jnp.asarray, u))
-    return jnp.asarray(target.temperature, value.dtype) * value  # pyright: ignore[reportAttributeAccessIssue]
+def jacobian_share(coordinates: Coordinates | None, temperature: Any, u: PyTree) -> Array | None:
+    """T log|J(u)|, to be taken from the potential; None where there is no Jacobian."""
+    if coordinates is None or not coordinates.has_jacobian:
+        return None
+    value = coordinates.log_jacobian(jax.tree.map(jnp.asarray, u))
+    return jnp.asarray(temperature, value.dtype) * value
 
 
 def at_temperature(target: AnyTarget, temperature: Any) -> AnyTarget:
     """The target with T for its -T log|J|; itself where there is no Jacobian."""
-    if not has_jacobian(target):
+    if target.coordinates is None or not target.coordinates.has_jacobian:
         return target
     if isinstance(temperature, Real):  # an array, so that what is compiled serves every temperature; NumPy's is exact
         temperature = np.asarray(float(temperature))
@@ -239,9 +236,8 @@ def at_temperature(target: AnyTarget, temperature: Any) -> AnyTarget:
 
 def begun_at(target: AnyTarget, position: PyTree) -> AnyTarget:
     """The target with the coordinates of a start, where it has no `init` of its own to have them from."""
-    found: Any = target
-    known = found.coordinates
-    if found.init is not None or position is None or not (known is None or type(known) is Coordinates):
+    known = target.coordinates
+    if target.init is not None or position is None or not (known is None or type(known) is Coordinates):
         return target  # also where a bridge has coordinates of its own kind
     transform = None if known is None else known.transform
     return in_coordinates(target, Coordinates.of(position, transform))

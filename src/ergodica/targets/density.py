@@ -13,7 +13,6 @@ from ergodica.targets.coordinates import (
     at_temperature,
     begin,
     check_start,
-    has_jacobian,
     jacobian_share,
     seen,
 )
@@ -79,7 +78,8 @@ class Density(Target):
                 "eg.Posterior(log_prior, log_likelihood, data)"
             )
         value = real_scalar(self.function, "potential", seen(self.coordinates, position), position_dtype(position))
-        return value - jacobian_share(self, position) if has_jacobian(self) else value
+        share = jacobian_share(self.coordinates, self.temperature, position)
+        return value if share is None else value - share
 
     def evaluate(self, position: PyTree, batch: PyTree = None) -> tuple[Array, PyTree]:
         return jax.value_and_grad(self.potential)(position, batch)

@@ -25,7 +25,6 @@ from ergodica.targets.coordinates import (
     at_temperature,
     begin,
     check_start,
-    has_jacobian,
     jacobian_share,
     seen,
 )
@@ -218,7 +217,8 @@ class Posterior(DataTarget):
     def _log_prior(self, position: PyTree) -> Array:
         """With T log|J|: what is not multiplied by N/n."""
         value = real_scalar(self.log_prior, "log_prior", seen(self.coordinates, position), position_dtype(position))
-        return value + jacobian_share(self, position) if has_jacobian(self) else value
+        share = jacobian_share(self.coordinates, self.temperature, position)
+        return value if share is None else value + share
 
     def _terms(self, position: PyTree, batch: PyTree) -> Array:
         n = row_count(batch, "batch")

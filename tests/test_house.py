@@ -21,14 +21,17 @@ SOURCES = [folder for folder in (PACKAGE, ROOT / "paper" / "src") if folder.is_d
 
 # What this tree promises. A later issue may raise a bound, in a commit of its own that says why.
 BOUNDS = {
-    "Python files of the package": 211,  # 190, the nine of tuning, twelve of topic models at every size
+    # 190, the nine of tuning, twelve of topic models at every size; sixteen of models and predictions: coordinates,
+    # transforms, networks, bridges (4), what is kept (2), large positions (2), warm-up and scale (2), predictions (2)
+    "Python files of the package": 227,
     # without docstrings, comments and blank lines; 17,500 was aimed at when the tree was moved, and 19,750 was reached;
     # tuning has 2,400, commands and its diagnostics included
     # topic models at every size have 3,000: text of every kind, the page, finding, SCIR, choice
-    "lines of code of the package": 25_500,
-    "modules loaded by eg.sample": 64,  # what a run says of its accuracy
+    # models in, predictions out and networks have 2,600
+    "lines of code of the package": 28_150,
+    "modules loaded by eg.sample": 71,  # by seven: coordinates, transforms, networks, what is kept, large positions
     "modules loaded by eg.audit": 70,
-    "modules loaded by eg.lda.LDA": 94,  # by four: what reads text of every kind
+    "modules loaded by eg.lda.LDA": 99,  # by four: what reads text of every kind; by five: coordinates and normals
     "lines of a file": 400,
 }
 CALLS = {

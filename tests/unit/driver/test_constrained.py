@@ -8,7 +8,7 @@ import pytest
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
 from ergodica.diagnostics.stein import target_checks
-from ergodica.driver.constrained import as_begun, kept_of
+from ergodica.driver.constrained import as_begun, kept_function
 from ergodica.driver.request import PerChain, Request
 from ergodica.driver.starts import Dispersal, Starts
 from ergodica.output import blocks
@@ -99,10 +99,14 @@ def test_another_transform_is_another_run(whole, tmp_path):
 
 
 def test_functions_that_are_kept_see_constrained_values():
-    kept = kept_of(Request(TARGET, keep=lambda q: q["parts"] * q["scale"]))
+    kept = kept_function(Request(TARGET, keep=lambda q: q["parts"] * q["scale"]))
     np.testing.assert_allclose(kept(TARGET.init), 1.5 * np.array([0.2, 0.3, 0.5]), rtol=1e-12)
-    with pytest.raises(eg.InputError, match="keep='moments' of a target with transform"):
-        run(keep="moments")
+
+
+def test_moments_are_those_of_constrained_values(whole):
+    found = run(keep="moments")
+    for name, values in whole.posterior.items():
+        np.testing.assert_allclose(found.moments.mean[name], values.mean(1), rtol=1e-9)
 
 
 def test_starts_are_given_and_told_as_the_user_sees_them(whole):

@@ -12,7 +12,7 @@ from flax import nnx
 
 import ergodica as eg
 from ergodica.compiling import quick_filter_jit
-from ergodica.driver.constrained import as_begun, kept_of
+from ergodica.driver.constrained import as_begun, kept_function
 from ergodica.driver.request import Request
 from ergodica.driver.starts import Starts
 from ergodica.targets.coordinates import begun_at, sampled
@@ -208,9 +208,9 @@ def test_a_target_without_init_takes_its_coordinates_from_the_start(start):
 
 def test_a_function_that_is_kept_gets_a_network():
     target = eg.Posterior(prior, likelihood, ROWS, init=WHOLE)
-    kept = kept_of(Request(target, keep=lambda network: network(jnp.ones((1, 2)))))
+    kept = kept_function(Request(target, keep=lambda network: network(jnp.ones((1, 2)))))
     np.testing.assert_array_equal(kept(target.init), WHOLE(jnp.ones((1, 2))))
-    assert kept_of(Request(target)) == "draws"  # nothing lies between but the object
+    assert kept_function(Request(target)) is None  # nothing lies between but the object
 
 
 def test_what_is_a_function_of_a_key():

@@ -53,10 +53,10 @@ def sample(*args: object, **kwargs: object) -> Run:
         batches: "windows" of a shuffled copy, "epochs" (every row once in each), or "independent" (with replacement);
             None picks windows; where a batch has more than N/50 rows, rows drawn without replacement, independently for
             every step; and for data on disk epochs, shuffled block-wise: these come in no other way.
-        warmup: steps before the first draw that is kept.
+        warmup: steps before the first draw that is kept; or `eg.Optimise(optax.adamw(1e-3), steps=2_000)`.
         thin: keep every `thin`-th draw.
-        keep: "draws", a function of the position whose values are kept instead, or "moments": only count, mean and
-            variance of each chain.
+        keep: "draws", a function of the position whose values are kept instead, "moments": only count, mean and
+            variance of each chain; or several of these by name, with `eg.mean` and `eg.score`, for `run.kept`.
         resample_every: draw the momentum again every so many steps; not with `eg.hmc`, whose trajectories always do.
         out: a netCDF file to write; draws go to disk as they come, and a run that was stopped can be resumed.
         resume: continue the run that was to become `out`, bit for bit as if it had not been stopped.

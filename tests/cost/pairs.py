@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
+from ergodica import tree
 from ergodica.phase import Evaluation
 from tests.cost import twins
 
@@ -168,7 +169,7 @@ def whole_step(
         return (state.phase, info.potential) if with_potential else state.phase
 
     def twin(numbers, phase, key, step_size, temperature, batch):
-        normal = jax.random.normal(key, phase[0].shape, phase[0].dtype)
+        normal = tree.normal_like(key, phase[0])  # as the library: what is compared is what is made of them
         met = []
 
         def evaluate(position):

@@ -35,7 +35,8 @@ def test_posterior_intervals_cover_the_truth():
 @pytest.mark.parametrize("sampler", ["sgrld", "sgrhmc"])
 def test_those_of_the_other_samplers_do(sampler):
     share, _ = covered(sampler, range(2))
-    assert 0.85 <= share <= 0.95
+    # four standard errors of 360 independent numbers; what a wrong posterior gives is outside
+    assert abs(share - 0.9) < 4 * np.sqrt(0.9 * 0.1 / (2 * WORDS * TOPICS))
 
 
 def test_a_wrong_posterior_does_not(monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 import ergodica as eg
 from ergodica.driver import checkpoint, load, run_file
 from ergodica.driver.identity import step_digest
+from ergodica.driver.keeping import Keeping
 from ergodica.driver.part_folder import part_folder
 from ergodica.host.lock import Lock
 from ergodica.output import blocks, files
@@ -365,7 +366,7 @@ def test_constants_within_a_users_own_jit_are_looked_at():
         inner = jax.jit(lambda q, rows: -jnp.sum((rows - q["mean"][None]) ** 2 * weights[None], axis=1))
         kernel = eg.Kernel(eg.Posterior(log_prior, inner, ROWS, init=TARGET.init), eg.sgld())
         state = kernel.init(TARGET.init, jax.random.key(0))
-        return step_digest(kernel, state, jax.ShapeDtypeStruct((6, 2), jnp.float64), "draws")
+        return step_digest(kernel, state, jax.ShapeDtypeStruct((6, 2), jnp.float64), Keeping.of("draws"))
 
     assert digest(2.0) == digest(2.0)
     assert digest(2.0) != digest(3.0)

@@ -49,16 +49,18 @@ def assert_equal_runs(small, large):
         {"thin": 7, "warmup": 13, "steps": 90},
         {"thin": 7, "warmup": 13, "steps": 90, "keep": KEEP},
         {"recipe": eg.sgld(), "keep": "moments", "thin": 3},
-        {"recipe": eg.hmc(), "batch_size": None, "thin": 2},
-        {"estimator": eg.Svrg(refresh=20), "thin": 5},
+        pytest.param({"recipe": eg.hmc(), "batch_size": None, "thin": 2}, marks=pytest.mark.long),
+        pytest.param({"estimator": eg.Svrg(refresh=20), "thin": 5}, marks=pytest.mark.long),
     ],
 )
 def test_they_are_the_same_steps(changes, monkeypatch):
     assert_equal_runs(*both(monkeypatch, **changes))
 
 
-@pytest.mark.parametrize("wrong", [jnp.inf, jnp.nan])
-@pytest.mark.parametrize("thin", [1, 50])
+@pytest.mark.parametrize(
+    ("wrong", "thin"),
+    [(jnp.inf, 50), *(pytest.param(*case, marks=pytest.mark.long) for case in ((jnp.nan, 50), (jnp.inf, 1)))],
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_chain_that_dies_stays_where_it_would(wrong, thin, monkeypatch):
     target = eg.Density(lambda q: jnp.where(q[0] > 2.9, wrong, jnp.sum(q**2) / 2), init=np.zeros(2))

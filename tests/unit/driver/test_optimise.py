@@ -114,6 +114,7 @@ def test_cycles_keep_short_steps_and_leave_weights_undecided():
         run(step_size=eg.cyclical(0.1, period=500, keep=0.1), steps=100)
 
 
+@pytest.mark.long
 def test_networks_of_an_ensemble_start_apart():
     init = lambda key: eqx.nn.MLP(2, 1, 3, 1, key=key)  # noqa: E731
     rows = (ROWS, ROWS[:, 0])

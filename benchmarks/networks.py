@@ -1,4 +1,4 @@
-"""Large positions: the time and memory of a network's step, and what its posterior predicts; each figure with its bound.
+"""Large positions: time and memory of a network's step, and what its posterior predicts; each figure with its bound.
 
     python benchmarks/networks.py [steps] [compile] [factorisation] [memory] [fashion] [choose] [--turns 7]
 

@@ -20,11 +20,18 @@ from ergodica.host.extras import require
 from ergodica.targets.coordinates import Coordinates
 from ergodica.targets.density import Density
 
-pymc = require("pymc", extra="pymc", by="ergodica.interop.pymc")
-translated = require("pymc.sampling.jax", extra="pymc", by="ergodica.interop.pymc").get_jaxified_graph
-without_transforms = require(
-    "pymc.model.transform.conditioning", extra="pymc", by="ergodica.interop.pymc"
-).remove_value_transforms
+
+def _part(name: str) -> Any:
+    """A module of PyMC's, loaded when it is asked for: PyMC takes seconds to load, and may not be there."""
+    return require(name, extra="pymc", by="ergodica.interop.pymc")
+
+
+def translated(*arguments: Any, **named: Any) -> Any:
+    return _part("pymc.sampling.jax").get_jaxified_graph(*arguments, **named)
+
+
+def without_transforms(model: Any) -> Any:
+    return _part("pymc.model.transform.conditioning").remove_value_transforms(model)
 
 
 def target(model: Any) -> Density:
@@ -46,7 +53,7 @@ def target(model: Any) -> Density:
         ...     pm.Normal("y", 0.0, scale, observed=np.ones(100))
         >>> eg.sample(bridge.target(model))  # doctest: +SKIP
     """
-    if not isinstance(model, pymc.Model):
+    if not isinstance(model, _part("pymc").Model):
         raise InputError(f"the model is a {type(model).__name__}: expected a pymc.Model")
     if not model.free_RVs:
         raise InputError("the model has no free variable: there is nothing to sample")

@@ -21,7 +21,8 @@ def preconditioned(recipe: Recipe) -> Recipe:
     sampler is what it was, and so is its law: a constant scale needs no correction. RMSprop-SGLD and scale-adapted
     SGHMC go on learning while they sample, without one, and sample another law.
 
-        D_qq = s D_qq s,  Q_rq = Q_rq s,    s^2 = 1 / sqrt(v), v the mean squared gradient; its geometric mean is 1
+        H = that of the recipe,  D_qq = s D s,  Q_rq = Q s
+        s^2 = 1 / sqrt(v), v the mean squared gradient of each number; the geometric mean of s is 1
 
     Leaves invariant: exp(-H/T), as the recipe does.
 

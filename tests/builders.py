@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ergodica as eg
+from ergodica.samplers.preconditioned import scaled_recipe
 from ergodica.tree import Layout
 from ergodica.verify.specimens import coupled_gammas, curved, information, second_moment
 
@@ -136,6 +137,9 @@ BUILDERS: dict[str, Builder] = {
     "sghmc/scalar": Builder(eg.sghmc(0.8, 1.7), BENT, _MOMENTUM),
     "sghmc/tree": Builder(eg.sghmc(0.8, TREE_ENTRIES), TREE, _MOMENTUM),
     "sghmc/dense": Builder(eg.sghmc(OTHER_PSD, PSD), BENT, _MOMENTUM),
+    "preconditioned/frozen": Builder(
+        scaled_recipe(eg.preconditioned(eg.sghmc(0.8, 1.7)), np.array([0.6, 1.9])), BENT, _MOMENTUM
+    ),
     "relativistic_sghmc/scalar": Builder(eg.relativistic_sghmc(0.8, mass=0.6, speed=1.4), BENT, _MOMENTUM),
     "sgnht/scalar": Builder(eg.sgnht(0.8), BENT, _MOMENTUM),
     "sgnht/vector": Builder(eg.sgnht(np.array([0.8, 1.4])), BENT, _MOMENTUM),

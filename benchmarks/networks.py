@@ -213,7 +213,8 @@ def factorisation(turns: int) -> bool:
         h = STEP_SIZE["SGLD"]
         return jax.tree.map(lambda x, g, xi: x - h * g + jnp.sqrt(2 * h) * xi, tables, gradient, noise)
 
-    loops = {name: (partial(ours, target, start, name, "moments", batch_size=RATED_AT_A_TIME), 1.0) for name in RECIPES}
+    run = partial(ours, target, start, batch_size=RATED_AT_A_TIME)
+    loops: dict[str, tuple[Loop, float]] = {name: (partial(run, name, "moments"), 1.0) for name in RECIPES}
     on_device = jax.tree.map(jnp.asarray, rows)
     bare = compiled_loop(by_hand, jax.tree.map(jnp.asarray, start), on_device)
     times = timed(loops | {"gradient and noise": (bare, 1)}, turns)

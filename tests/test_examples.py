@@ -18,7 +18,11 @@ def stem(path: Path) -> str:
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SHORTENED = {"audit_blackjax": ["--quick"]}  # scripts of minutes, which have a shorter way
-HOW_TOS = ("constrained_parameters", "predictions")  # pages whose blocks are one program
+HOW_TOS = (  # pages whose blocks are one program
+    "constrained_parameters",
+    "predictions",
+    *(pytest.param(page, marks=pytest.mark.long) for page in ("bayesian_network", "matrix_factorisation")),
+)
 SHORT = ("first_sampler", "own_recipe", "is_it_right")
 
 
@@ -49,6 +53,15 @@ def test_how_to_runs_as_printed(name, tmp_path):
     # figures may differ between machines, not what is printed beside them
     words = [re.sub(r"\d", "0", text) for text in (done.stdout, *shown)]
     assert all(text in words[0] for text in words[1:])
+
+
+def test_learned_scales_run_as_printed():
+    page = (ROOT / "docs" / "how-to" / "precondition.md").read_text()
+    (program,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "import" in block)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    plain, preconditioned, whitened = (int(n) for n in re.findall(r"effective draws (\d+)", done.stdout))
+    assert plain < preconditioned / 2 < whitened / 4
 
 
 def test_readme_shows_the_examples():

@@ -27,7 +27,8 @@ def preconditioned(recipe: Recipe) -> Recipe:
     Leaves invariant: exp(-H/T), as the recipe does.
 
     v is averaged over the second half of `warmup=eg.Optimise(...)`, over all chains; without an optimiser over 200
-    batches at the starts.
+    batches at the starts. It is for minibatches, whose noise keeps gradients going: those of all data vanish where an
+    optimiser arrives, and say nothing of widths. Without `batch_size` give `scale=` to `eg.sghmc` or `eg.hmc`.
 
     Args:
         recipe: `eg.sgld()`, `eg.sghmc(...)`, `eg.sgnht(...)`, ...: one whose blocks of D and Q with the position are

@@ -45,7 +45,7 @@ from benchmarks._fashion import Rows, log_likelihood, log_prior, network, probab
 ROWS, BATCH = 60_000, 100
 STEP_SIZE = {"SGLD": 1e-7, "SGHMC": 1e-4}
 RECIPES = {"SGLD": eg.sgld, "SGHMC": eg.sghmc}
-SHORT, LONG, THIN = 100, 600, 50
+SHORT, LONG, THIN = 100, 2_100, 50
 FASTER_THAN_BLACKJAX, OF_SGD, OF_GRADIENT_AND_NOISE = 1.5, 1.9, 1.5
 COMPILE_SECONDS, GROWTH = 6.0, 0.05
 USERS, ITEMS, FACTORS, RATINGS, RATED_AT_A_TIME = 943, 1_682, 10, 80_000, 1_000

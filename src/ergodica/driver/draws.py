@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ergodica import tree
+from ergodica import normals, tree
 from ergodica.errors import InputError
 from ergodica.host.memory import available_memory, readable
 from ergodica.output.labelled import Temperatures, named
@@ -256,6 +256,7 @@ def no_moments_yet(position: PyTree) -> RunningMoments:
 # -- the thermometer: squares of momenta by coordinate, summed over stretches of steps --------------------
 
 MOST_COORDINATES = 10_000  # that are measured; of a larger position every N-th
+FEWER_COORDINATES = 2_500  # of a position whose numbers no longer stay in the cache: each one read is a line of it
 SUM_NUMBERS = 2**16  # held for a chain: rows times coordinates
 FIRST_STRETCH = 16  # steps of a row at first; twice as many each time all rows are full
 
@@ -292,7 +293,7 @@ class Bath(NamedTuple):
 
 def every(size: int) -> int:
     """Which numbers of a position are measured: every N-th of each leaf."""
-    return -(-size // MOST_COORDINATES)
+    return -(-size // (MOST_COORDINATES if size <= normals.LARGE else FEWER_COORDINATES))
 
 
 def no_squares(position: PyTree) -> PyTree:

@@ -39,6 +39,7 @@ from ergodica.recipe import evaluate
 LARGE_POSITION = 10_000  # numbers: below, a loop in the loop costs more than it saves
 LARGE_CHUNK = 2_000  # steps
 CHUNK_WORK = 2**26  # numbers of all steps of a chunk
+QUICK_NOTES = ("potential", "cuts", "largest_step")  # of every step; all else of the last one of a stretch
 DRAWN_NUMBERS = 2**24  # of draws that a chunk holds
 # Loops over many numbers are what such a step is made of besides matrix products, and these have their own width.
 LARGE_OPTIONS = {"xla_cpu_prefer_vector_width": 512, **SOUND_OPTIONS}
@@ -95,7 +96,8 @@ class _Quick(NamedTuple):
     state: State
     squares: PyTree
     is_alive: Array
-    potentials: Array
+    notes: dict[str, Array]
+    """Of the potential, and of gradient noise that was cut: a number for each step of the chunk."""
 
 
 def _run_large_chunk(
@@ -119,12 +121,11 @@ def _run_large_chunk(
     def quick(carry: _Quick) -> _Quick:
         """A step within a stretch. Of it only the potential is looked at: what else is not finite stays so until the
         stretch ends. What does not change in these steps is not carried through them: XLA would copy it."""
-        i, state, squares, _, potentials = carry
+        i, state, squares, _, notes = carry
         new, info = advance(i, start._replace(state=state, squares=squares))
-        assert info.potential is not None
-        potential = jnp.asarray(info.potential, potentials.dtype)
-        potentials = jax.lax.dynamic_update_index_in_dim(potentials, potential, i, 0)
-        return _Quick(i + 1, new.state, new.squares, jnp.isfinite(potential), potentials)
+        write = jax.lax.dynamic_update_index_in_dim
+        notes = {name: write(met, jnp.asarray(getattr(info, name), met.dtype), i, 0) for name, met in notes.items()}
+        return _Quick(i + 1, new.state, new.squares, jnp.isfinite(info.potential), notes)  # pyright: ignore
 
     def full(i: Array, chain: Chain, notes: StepRecord) -> tuple[Chain, StepRecord]:
         new, info = advance(i, chain)
@@ -142,15 +143,13 @@ def _run_large_chunk(
         chain = chain._replace(before=position)
         begin = jnp.where(j == 0, 0, jnp.asarray(stretches.ends)[j - 1])
         last = jnp.asarray(stretches.ends)[j] - 1
-        carried = _Quick(begin, chain.state, chain.squares, chain.is_alive, notes.potential)
-        _, state, squares, is_alive, potentials = jax.lax.while_loop(
+        met = {name: getattr(notes, name) for name in QUICK_NOTES}
+        carried = _Quick(begin, chain.state, chain.squares, chain.is_alive, met)
+        _, state, squares, is_alive, met = jax.lax.while_loop(
             lambda carry: (carry.i < last) & carry.is_alive, quick, carried
         )
-        chain, notes = (
-            chain._replace(state=state, squares=squares, is_alive=is_alive),
-            notes._replace(potential=potentials),
-        )
-        chain, notes = full(last, chain, notes)
+        chain = chain._replace(state=state, squares=squares, is_alive=is_alive)
+        chain, notes = full(last, chain, notes._replace(**met))
         if keeping.draws is not None:
             place, value = jnp.asarray(stretches.places)[j], keeping.drawn(chain.state.phase.position)
             write = jax.lax.dynamic_update_index_in_dim

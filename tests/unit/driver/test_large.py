@@ -57,6 +57,17 @@ def test_they_are_the_same_steps(changes, monkeypatch):
     assert_equal_runs(*both(monkeypatch, **changes))
 
 
+def test_cuts_of_all_steps_are_counted(monkeypatch):
+    arguments = {"recipe": eg.sgld(), "step_size": 0.2, "thin": 10, "gradient_noise": eg.PerExample(), "batch_size": 3}
+    told = []
+    for size in (10**9, 1):
+        monkeypatch.setattr(engine, "LARGE_POSITION", size)
+        with pytest.warns(UserWarning, match="directions cut at zero") as caught:
+            run(**arguments)
+        told.append([str(one.message) for one in caught if "cut at zero" in str(one.message)])
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize(
     ("wrong", "thin"),
     [(jnp.inf, 50), *(pytest.param(*case, marks=pytest.mark.long) for case in ((jnp.nan, 50), (jnp.inf, 1)))],

@@ -17,7 +17,7 @@ TEN = eg.gallery.gaussian(10)
 # One of each builder, and every kind of target; all variants, on 20 seeds, are audited by `make calibrate`.
 ONE_OF_EACH = (
     "sgld/dense", "sgfs/vector", "sgrld/expanded_mean", "psgld/mixed", "irreversible_langevin/dense", "hmc/dense",
-    "sghmc/tree", "relativistic_sghmc/scalar", "sgnht/vector", "coordinate_sgnht/scalar",
+    "sghmc/tree", "preconditioned/frozen", "relativistic_sghmc/scalar", "sgnht/vector", "coordinate_sgnht/scalar",
     "riemannian_sgnht/elementwise", "sgrhmc/scaled", "gsgrhmc/bent",
 )  # fmt: skip
 

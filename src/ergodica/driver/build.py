@@ -100,6 +100,11 @@ def _warmed(request: Request, threads: Threads, is_resumed: bool) -> Request:
         raise InputError(f"warmup is {kind_of(request.warmup)}: expected a number of steps, or eg.Optimise(...)")
     if not request.target.has_potential:
         raise InputError("eg.Optimise and eg.preconditioned need a target that is evaluated in JAX, not eg.External")
+    if warmup is not None and request.recipe.learns_scale and request.batch_size is None:
+        raise InputError(
+            "eg.preconditioned learns from gradients, and those of all data vanish where an optimiser arrives: give a "
+            "batch_size, warmup=0 to learn at the starts, or the scales themselves, eg.sghmc(scale=...)"
+        )
     if is_resumed and warmup is not None and not request.recipe.learns_scale:
         return begun_from(request, _starts(request), request.recipe, request.settling)
     # without an optimiser all chains begin as they would, by the scale that is found where the first one begins

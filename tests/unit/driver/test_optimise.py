@@ -51,6 +51,11 @@ def test_optimisers_are_for_the_warm_up(changes):
         run(**changes)
 
 
+def test_a_scale_is_not_learned_where_gradients_vanish():
+    with pytest.raises(InputError, match="vanish where an optimiser arrives"):
+        run(eg.preconditioned(eg.sghmc()), warmup=WARMUP, batch_size=None)
+
+
 @pytest.mark.parametrize("arguments", [(3.0, 10), (optax.sgd(0.1), 0), (optax.sgd(0.1), 1.5)])
 def test_what_is_no_optimiser_is_refused(arguments):
     with pytest.raises(InputError, match=r"eg\.Optimise"):

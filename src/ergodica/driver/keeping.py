@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ergodica.compiling import traceable
 from ergodica.driver.draws import RunningMoments, add_draw, merged_moments, no_moments, no_moments_yet
 from ergodica.errors import InputError
 from ergodica.host.validate import kind_of
@@ -185,6 +186,7 @@ class Keeping(eqx.Module):
             return self.coordinates.drawn(position) if what == "draws" else self.coordinates.constrained(position)
         if isinstance(what, Mean):
             found = what.function(self.seen(position), *(() if what.rows is None else (what.rows,)))
+            return jax.tree.map(lambda leaf: real_array(leaf, "the function of eg.mean"), found)
         else:
             found = what(self.seen(position))
         return jax.tree.map(jnp.asarray, found)
@@ -219,7 +221,11 @@ class Averages(NamedTuple):
 
 def no_averages(keeping: Keeping, position: PyTree, draws: int) -> Averages:
     """At the start of a run of so many draws a chain."""
-    like = jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keeping.averaged(q)), position)
+    with traceable("a function of keep"):
+        like = jax.eval_shape(lambda q: jax.tree.map(jnp.asarray, keeping.averaged(q)), position)
+    for name, value in like.items() if isinstance(like, dict) and isinstance(keeping.averages, dict) else ():
+        if not jax.tree.leaves(value):
+            raise InputError(f"keep[{name!r}] returned no arrays: is the return statement of its function missing?")
     nothing = no_moments(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, _floating(leaf.dtype)), like))
     if keeping.is_plain:
         return Averages(nothing)

@@ -81,6 +81,8 @@ def test_gradients_from_outside_are_averaged():
         ({1: "draws"}, "has the name 1"),
         ({"a": "draws", "b": "draws"}, "two names"),
         (eg.mean(lambda q: q), "under a name"),
+        ({"a": eg.mean(lambda q: "text")}, "eg.mean returned str"),
+        ({"a": eg.mean(lambda q: None)}, "keep['a'] returned no arrays"),
         ({"s": eg.score(lambda q, rows: jnp.sum(rows), ROWS[:4])}, "expected (4,)"),
     ],
 )
